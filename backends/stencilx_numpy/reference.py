@@ -1,0 +1,254 @@
+"""What a call means, as Python loops: the last stage of the path of the data, written so that anybody can check it.
+
+For each output cell: cut out the window of each field, call the kernel, keep what it returns. Prints and breakpoints
+in a kernel work, and an exception says in which cell it was raised. Windows, ghosts and regions are worked out here
+anew, cell by cell, and not by the code that the vectorised backends share: this is their oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stencilx.backend import Arguments, Leaf, Runner, WindowSpec
+from stencilx.boundary import Constant, Edge, Reflect, Rule, Symmetric, Wrap
+from stencilx.errors import KernelError
+from stencilx.offsets import OffsetWindow
+from stencilx.plan import FieldPlan, Plan
+from stencilx.regions import key_text
+from stencilx.results import check_alike, check_scalar, flatten, unflatten
+from stencilx.window import Offset
+
+Index = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A kernel and what it reads: every tap of known windows, or what one trial call read."""
+
+    kernel: Callable[..., Any]
+    windows: tuple[WindowSpec, ...]
+    reads: tuple[tuple[Offset, ...], ...]
+    reusable: bool
+    operations: None = None
+
+
+class NumpyBackend:
+    """Cell by cell. Fields are NumPy arrays; kernels may use any library that takes them."""
+
+    name = "numpy"
+
+    def as_field(self, value: Any) -> np.ndarray:
+        return np.asarray(value)
+
+    def signature(self, arguments: Arguments) -> Hashable:
+        return tuple((array.shape, str(array.dtype)) for array in arguments.arrays)
+
+    def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Looked:
+        if all(spec.window for spec in windows):
+            reads = [list(np.ndindex(*spec.window.size)) for spec in windows if spec.window]
+            taps = (
+                tuple(tuple(int(i) + lo for i, lo in zip(index, spec.window.lo)) for index in indices)
+                for spec, indices in zip(windows, reads)
+                if spec.window
+            )
+            return Looked(kernel, tuple(windows), tuple(taps), reusable=True)
+        return Looked(kernel, tuple(windows), _trial(kernel, windows, arguments), reusable=False)
+
+    def output(self, plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> tuple[Leaf, ...] | None:
+        return None
+
+    def runner(self, plan: Plan, formulas: Sequence[Looked]) -> Runner:
+        return lambda arguments, out: _run(plan, formulas, arguments, out)
+
+
+def _trial(
+    kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments
+) -> tuple[tuple[Offset, ...], ...]:
+    """Call the kernel once on windows that answer every read with the field's middle cell, and note the reads."""
+    reads: list[set[Offset]] = [set() for _ in windows]
+
+    def window(spec: WindowSpec, array: np.ndarray, seen: set[Offset]) -> OffsetWindow:
+        middle = array[tuple(n // 2 for n in array.shape)] if array.size else np.zeros((), array.dtype)[()]
+
+        def read(offset: Offset) -> Any:
+            seen.add(offset)
+            return middle
+
+        return OffsetWindow(spec.field, spec.ndim, spec.window, spec.axis_names, read, _stack)
+
+    views = [window(spec, array, seen) for spec, array, seen in zip(windows, arguments.arrays, reads)]
+    args, kwargs = arguments.with_fields(views)
+    kernel(*args, **kwargs)
+    return tuple(tuple(sorted(seen)) for seen in reads)
+
+
+def _stack(values: np.ndarray) -> np.ndarray:
+    return np.array(values.tolist())
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """What a kernel returned for one cell; or, with no kernel, the constant that fills every leaf of it."""
+
+    kernel: Callable[..., Any] | None
+    value: Any
+
+
+def _run(plan: Plan, formulas: Sequence[Looked], arguments: Arguments, out: Any) -> Any:
+    arrays = [_with_room_for_constants(array, f) for array, f in zip(arguments.arrays, plan.fields)]
+    owner = np.full(plan.frame.shape, -1)
+    for number, value in enumerate(plan.values):
+        owner[value.key] = number
+    constants = [_constants(plan, number) for number in range(len(plan.values))]
+    results: dict[Index, _Cell] = {}
+    for cell in np.ndindex(*plan.grid):
+        place = tuple(cells[i] for cells, i in zip(plan.frame.cells, cell))
+        inside = all(0 <= i < n for i, n in zip(place, plan.frame.shape))
+        number = int(owner[place]) if inside else -1
+        if number < 0:
+            continue
+        value = plan.values[number]
+        if value.kernel is None:
+            results[cell] = _Cell(None, constants[number](place))
+        else:
+            result = _call(formulas[value.kernel], plan, arrays, arguments, cell, key_text(value.key))
+            results[cell] = _Cell(formulas[value.kernel].kernel, result)
+    return _assemble(plan, arguments, results, out)
+
+
+def _constants(plan: Plan, number: int) -> Callable[[Index], Any]:
+    """For a region that holds a number or an array: its value in a cell."""
+    value = plan.values[number]
+    if isinstance(value.constant, (bool, int, float, complex)) or value.kernel is not None:
+        return lambda place: value.constant
+    given = np.asarray(value.constant)
+    spread = np.empty(plan.frame.shape, given.dtype)
+    spread[value.key] = given
+    return lambda place: spread[place]
+
+
+def _with_room_for_constants(array: np.ndarray, f: FieldPlan) -> np.ndarray:
+    constants = [value for value in f.constants() if value != 0 or isinstance(value, np.generic)]
+    dtype = np.result_type(array, *constants) if constants else array.dtype
+    return array.astype(dtype, copy=False)
+
+
+def _call(
+    looked: Looked, plan: Plan, arrays: Sequence[np.ndarray], arguments: Arguments, cell: Index, region: str
+) -> Any:
+    views = [_view(spec, f, array, cell) for spec, f, array in zip(looked.windows, plan.fields, arrays)]
+    args, kwargs = arguments.with_fields(views)
+    try:
+        return looked.kernel(*args, **kwargs)
+    except Exception as error:
+        error.add_note(
+            f"in cell {cell if len(cell) > 1 else cell[0]} of the output grid {plan.grid}, region F[{region}]"
+        )
+        for f, array in zip(plan.fields, arrays):
+            taps = [range(lo, hi + 1) for lo, hi in zip(f.window.lo, f.window.hi)]
+            error.add_note(f"with the window of {f.name!r} ({f.window}):\n{_cut(f, array, cell, taps)}")
+        raise
+
+
+def _view(spec: WindowSpec, f: FieldPlan, array: np.ndarray, cell: Index) -> Any:
+    """What the kernel sees of one field: an array, or an object to be indexed by offset."""
+    if not spec.relative:
+        return _cut(f, array, cell, [range(lo, hi + 1) for lo, hi in zip(f.window.lo, f.window.hi)])
+
+    def read(offset: Offset) -> Any:
+        return _cut(f, array, cell, [range(o, o + 1) for o in offset]).reshape(())[()]
+
+    return OffsetWindow(spec.field, spec.ndim, f.window, spec.axis_names, read, _stack)
+
+
+def _cut(f: FieldPlan, array: np.ndarray, cell: Index, taps: Sequence[range]) -> np.ndarray:
+    """A copy of the window of a cell, or of some taps of it."""
+    g = f.geometry
+    centre = [
+        c * s - before - lo * d for c, s, (before, _), lo, d in zip(cell, g.strides, g.padding, g.window.lo, g.dilation)
+    ]
+    places = [[m + o * d for o in t] for m, t, d in zip(centre, taps, g.dilation)]
+    window = np.empty([len(p) for p in places], array.dtype)
+    for index in np.ndindex(*window.shape):
+        window[index] = _value(f, array, [p[i] for p, i in zip(places, index)])
+    return window
+
+
+def _value(f: FieldPlan, array: np.ndarray, place: list[int]) -> Any:
+    """The array's value at a place, or what its boundary rules say. The last axis was extended last: it is asked first."""
+    for axis in reversed(range(array.ndim)):
+        n = array.shape[axis]
+        if place[axis] < 0 or place[axis] >= n:
+            rule = f.rules[axis][0 if place[axis] < 0 else 1]
+            if isinstance(rule, Constant):
+                return rule.value
+            place[axis] = _stand_in(rule, place[axis], n)
+    return array[tuple(place)]
+
+
+def _stand_in(rule: Rule, i: int, n: int) -> int:
+    match rule:
+        case Wrap():
+            while i < 0:
+                i += n
+            while i >= n:
+                i -= n
+        case Edge():
+            i = 0 if i < 0 else n - 1
+        case Reflect():
+            while n > 1 and not 0 <= i < n:
+                i = -i if i < 0 else 2 * (n - 1) - i
+            i = i if n > 1 else 0
+        case Symmetric():
+            while not 0 <= i < n:
+                i = -1 - i if i < 0 else 2 * n - 1 - i
+        case _:
+            raise KernelError(f"the NumPy backend does not know the boundary rule {rule}.")
+    return i
+
+
+def _assemble(plan: Plan, arguments: Arguments, results: dict[Index, _Cell], out: Any) -> Any:
+    """One array for each leaf of what the kernels return, grid axes first."""
+    leaves: dict[Index, list[Any]] = {}
+    first: tuple[Callable[..., Any], Any, list[Any]] | None = None
+    for cell, result in results.items():
+        if result.kernel is None:
+            continue
+        values, structure = flatten(result.value)
+        shapes = [np.shape(value) for value in values]
+        leaves[cell] = [v if isinstance(v, (bool, int, float, complex)) else np.asarray(v) for v in values]
+        first = first or (result.kernel, structure, shapes)
+        check_alike(*first, result.kernel, structure, shapes)
+        if plan.into_copy:
+            check_scalar(result.kernel, len(values), shapes[0] if shapes else ())
+    structure, shapes = first[1:] if first else ("*", [()])
+    for cell, result in results.items():
+        if result.kernel is None:
+            leaves[cell] = [result.value] * len(shapes)
+    arrays = [_array(plan, arguments, {c: v[i] for c, v in leaves.items()}, s) for i, s in enumerate(shapes)]
+    if out is not None:
+        for target, array in zip(flatten(out)[0], arrays, strict=True):
+            target[...] = array
+        return out
+    return unflatten(structure, arrays)
+
+
+def _array(plan: Plan, arguments: Arguments, values: dict[Index, Any], shape: Index) -> np.ndarray:
+    """The values of all cells as one array, of the dtype in which all of them fit."""
+    kinds = {type(v) if isinstance(v, (bool, int, float, complex)) else v.dtype: v for v in values.values()}
+    members = [v if isinstance(v, (bool, int, float, complex)) else v.dtype for v in kinds.values()]
+    if plan.into_copy:
+        array = arguments.arrays[0].astype(np.result_type(arguments.arrays[0], *members))
+    else:
+        array = np.zeros(plan.grid + shape, np.result_type(*members) if members else arguments.arrays[0].dtype)
+    for cell, value in values.items():
+        place = tuple(cells[i] for cells, i in zip(plan.frame.cells, cell)) if plan.into_copy else cell
+        array[place] = value
+    return array
+
+
+BACKEND = NumpyBackend()

@@ -1,0 +1,74 @@
+"""What a kernel takes from its surroundings: closures, globals, defaults.
+
+A stencil reuses compiled code as long as these are the same objects (or equal numbers). A kernel whose module-level
+`dt` was changed, or which closes over a new weight, is traced again: no silent number from yesterday. What hides
+inside objects (an attribute, an element of a list, an array changed in place) is not looked at, as with `jax.jit`.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+_PLAIN = (int, float, complex, bool, str)
+
+
+def captured(kernels: Iterable[Callable[..., Any]]) -> list[Any]:
+    """All that the kernels, and the functions of theirs that they call, take from outside."""
+    found: list[Any] = []
+    seen: set[int] = set()
+    waiting: list[Any] = list(kernels)
+    while waiting:
+        function = waiting.pop()
+        if isinstance(function, functools.partial):
+            parts = [function.func, *function.args, *function.keywords.values()]
+        elif isinstance(function, types.MethodType):
+            parts = [function.__func__, function.__self__]
+        elif isinstance(function, types.FunctionType):
+            parts = list(_outside(function))
+        else:
+            continue
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        found.extend(parts)
+        module = getattr(function, "__module__", None)
+        waiting.extend(part for part in parts if _follow(part, module))
+    return found
+
+
+def unchanged(before: list[Any], now: list[Any]) -> bool:
+    return len(before) == len(now) and all(map(_same, before, now))
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b or (type(a) is type(b) and isinstance(a, _PLAIN) and a == b)
+
+
+def _follow(part: Any, module: str | None) -> bool:
+    """Helpers of the user's own module and functions made on the way; not whole libraries."""
+    if isinstance(part, types.FunctionType):
+        return part.__closure__ is not None or part.__module__ == module
+    return isinstance(part, (functools.partial, types.MethodType))
+
+
+def _outside(function: types.FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # a name that is not bound yet
+            yield None
+    scope = function.__globals__
+    for name in _names(function.__code__):
+        if name in scope:
+            yield scope[name]
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+
+
+@functools.lru_cache(maxsize=4096)
+def _names(code: types.CodeType) -> tuple[str, ...]:
+    inner = (name for const in code.co_consts if isinstance(const, types.CodeType) for name in _names(const))
+    return (*code.co_names, *inner)

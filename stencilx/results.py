@@ -1,0 +1,79 @@
+"""What kernels return: trees of arrays, and the checks that they fit together.
+
+A tree is a dict, list, tuple or named tuple of trees; anything else is a leaf. Backends whose library knows trees of
+its own (JAX) use those; the others use `flatten`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from stencilx.errors import KernelError, RegionError
+
+Structure = Hashable
+
+
+def flatten(tree: Any) -> tuple[list[Any], Structure]:
+    """The leaves of a tree, and its structure (which compares and prints)."""
+    if isinstance(tree, dict):
+        keys = sorted(tree)
+        inner = [flatten(tree[key]) for key in keys]
+        return _joined(inner), ("dict", *zip(keys, (s for _, s in inner)))
+    if isinstance(tree, (tuple, list)):
+        inner = [flatten(item) for item in tree]
+        return _joined(inner), (type(tree), *(s for _, s in inner))
+    return [tree], "*"
+
+
+def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+    """The tree of that structure with these leaves."""
+    waiting = list(reversed(leaves))
+    tree = _built(structure, waiting)
+    assert not waiting, "stencilx fault: more leaves than the structure has"
+    return tree
+
+
+def _joined(inner: Sequence[tuple[list[Any], Structure]]) -> list[Any]:
+    return [leaf for leaves, _ in inner for leaf in leaves]
+
+
+def _built(structure: Any, waiting: list[Any]) -> Any:
+    if structure == "*":
+        return waiting.pop()
+    kind, *inner = structure
+    if kind == "dict":
+        return {key: _built(s, waiting) for key, s in inner}
+    items = [_built(s, waiting) for s in inner]
+    return kind(*items) if hasattr(kind, "_fields") else kind(items)
+
+
+def check_scalar(kernel: Callable[..., Any], leaves: int, shape: Sequence[int]) -> None:
+    """smap writes one number into each cell."""
+    if leaves != 1 or tuple(shape):
+        what = f"an array of shape {tuple(shape)}" if leaves == 1 else f"{leaves} values"
+        raise KernelError(
+            f"smap writes one number into each cell, but {kernel_name(kernel)} returns {what}.",
+            hint="return a scalar, or use kmap, whose results may be arrays and trees.",
+        )
+
+
+def check_alike(
+    first: Callable[..., Any], a: Structure, shapes_a: Any, other: Callable[..., Any], b: Structure, shapes_b: Any
+) -> None:
+    """The kernels of one mesh return results of one structure and one shape."""
+    if a != b or list(shapes_a) != list(shapes_b):
+        raise RegionError(
+            "the kernels of the regions return different things: "
+            f"{kernel_name(first)} {_described(a, shapes_a)}, {kernel_name(other)} {_described(b, shapes_b)}.",
+            hint="all regions make up one output, so their results need the same structure and shape.",
+        )
+
+
+def _described(structure: Structure, shapes: Sequence[Any]) -> str:
+    texts = ["a scalar" if tuple(shape) == () else f"shape {tuple(shape)}" for shape in shapes]
+    return texts[0] if structure == "*" and texts else f"a tree of {len(texts)} leaves ({', '.join(texts)})"
+
+
+def kernel_name(kernel: Callable[..., Any]) -> str:
+    return getattr(kernel, "__name__", None) or type(kernel).__name__

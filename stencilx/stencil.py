@@ -1,0 +1,493 @@
+"""Stencils: what the decorators make, and the path of a call through the house.
+
+    arguments -> backend -> [ trace -> reads -> geometry, boundary, regions -> plan -> runner ] -> result
+
+The bracket is cached for given shapes, dtypes and options, for as long as the kernels capture the same things.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stencilx import boundary as boundaries
+from stencilx import regions
+from stencilx.backend import Arguments, Backend, Formula, Runner, WindowSpec, choose, load
+from stencilx.capture import captured, unchanged
+from stencilx.errors import FieldError, RegionError, WindowError, did_you_mean, plural
+from stencilx.explain import Explanation
+from stencilx.plan import Plan, RegionValue, common_grid, plan_field
+from stencilx.results import kernel_name
+from stencilx.window import (
+    Geometry,
+    Offset,
+    Window,
+    by_field,
+    offset_pairs,
+    padding_pairs,
+    reach,
+    steps,
+    whole_number,
+    window_of_size,
+)
+
+Kernel = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """The keywords of a decorator, as given."""
+
+    kernel_size: Any
+    strides: Any
+    dilation: Any
+    boundary: Any
+    relative: bool
+    axis_names: Mapping[str, int]
+    fields: int | tuple[str, ...]
+    padding: Any = "valid"
+    offset: Any = 0
+    into_copy: bool = False
+
+    @property
+    def kind(self) -> str:
+        return "smap" if self.into_copy else "kmap"
+
+    def __str__(self) -> str:
+        names = {axis: name for name, axis in self.axis_names.items()}
+        place = {"offset": (self.offset, 0)} if self.into_copy else {"padding": (self.padding, "valid")}
+        shown = {
+            "kernel_size": (self.kernel_size, None),
+            "strides": (self.strides, 1),
+            "dilation": (self.dilation, 1),
+            **place,
+            "boundary": (self.boundary, 0),
+            "relative": (self.relative, self.kernel_size is None or bool(names)),
+            "named_axis": (names, {}),
+            "fields": (self.fields, 1),
+        }
+        return ", ".join(f"{name}={value!r}" for name, (value, default) in shown.items() if value != default)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that is known before the arrays' values matter."""
+
+    backend: Backend
+    plan: Plan
+    formulas: tuple[Formula, ...]
+    runner: Runner
+
+
+class Stencil:
+    """A kernel, or several on regions, applied to every cell of arrays. Made by `stencilx.kmap` and `stencilx.smap`.
+
+    Call it with the kernel's arguments, fields as whole arrays: it returns the result of every cell as one array (or
+    a tree of arrays, if the kernel returns one), grid axes first. `stencil(x, out=buffer)` lets the result take the
+    memory of `buffer`, which is given up on JAX and written in place elsewhere.
+    """
+
+    def __init__(self, options: Options, kernel: Kernel | None = None, backend: str | None = None) -> None:
+        self._options, self._backend = options, backend
+        self._assignments: list[tuple[Any, Any]] = []
+        self._forget()
+        if kernel is not None:
+            self._assignments.append((..., kernel))
+            functools.update_wrapper(self, kernel, updated=())
+
+    def _forget(self) -> None:
+        self._cache: dict[Any, Prepared] = {}
+        self._captured: list[Any] = []
+
+    # Regions
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Put a kernel, a number or an array into a region of the output grid; the last assignment wins.
+
+        Args:
+            key: indexes output cells as NumPy would: `F[0]`, `F[1:-1]`, `F[1::2]`, `F[..., 0]`, `F[[0, 3]]`, `F[mask]`.
+            value: a kernel, a number, or an array that broadcasts to the region.
+        """
+        if not (callable(value) or isinstance(value, numbers.Number) or hasattr(value, "shape")):
+            raise RegionError(
+                f"a region takes a kernel, a number or an array, not {type(value).__name__}.",
+                hint="for a list write np.array([...]).",
+            )
+        self._assignments.append((key, value))
+        self._forget()
+
+    # Calls
+
+    def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if not self._assignments and len(args) == 1 and not kwargs and callable(args[0]) and out is None:
+            return type(self)(self._options, args[0], self._backend)
+        prepared, arguments = self._prepare(args, kwargs)
+        return prepared.runner(arguments, out)
+
+    def with_backend(self, name: str) -> Stencil:
+        """The same stencil on the backend of that name.
+
+        Raises:
+            BackendError: there is no such backend.
+        """
+        load(name)
+        other = type(self)(self._options, None, name)
+        other._assignments = list(self._assignments)
+        if hasattr(self, "__wrapped__"):
+            functools.update_wrapper(other, self.__wrapped__, updated=())
+        return other
+
+    def reads(self, *args: Any, **kwargs: Any) -> dict[str, list[Offset]]:
+        """The offsets, in cells from the centre, that the kernels read of each field.
+
+        Example:
+            >>> import numpy as np, stencilx as sx
+            >>> sx.kmap(lambda u: u[1] - u[-1]).reads(np.zeros(5))
+            {'u': [(-1,), (1,)]}
+        """
+        plan = self._prepare(args, kwargs)[0].plan
+        found = {}
+        for f in plan.fields:
+            cells = (tuple(o * d for o, d in zip(r, f.geometry.dilation, strict=True)) for r in f.reads)
+            found[f.name] = sorted(cells)
+        return found
+
+    def schedule(self, *args: Any, **kwargs: Any) -> str:
+        """In which order the cells are computed: "parallel" for a map."""
+        return self._prepare(args, kwargs)[0].plan.schedule
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """What a call with these arguments would do; its text says it in plain words."""
+        prepared, arguments = self._prepare(args, kwargs)
+        return Explanation(
+            self._name, self._options.kind, prepared.backend, prepared.plan, prepared.formulas, self._kernels, arguments
+        )
+
+    def __repr__(self) -> str:
+        options = str(self._options)
+        backend = f", backend={self._backend!r}" if self._backend else ""
+        return f"<{self._options.kind} {self._name}({options}){backend}>"
+
+    @property
+    def _name(self) -> str:
+        if hasattr(self, "__wrapped__"):
+            return kernel_name(self.__wrapped__)
+        return f"mesh of {plural(len(self._assignments), 'region')}"
+
+    @property
+    def _kernels(self) -> list[Kernel]:
+        """Each kernel once, in the order of its first assignment."""
+        unique = {id(value): value for _, value in self._assignments if callable(value)}
+        return list(unique.values())
+
+    # The path of a call
+
+    def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Prepared, Arguments]:
+        arguments = self._arguments(args, kwargs)
+        backend = choose(self._backend, arguments.arrays)
+        arguments = Arguments(*arguments.with_fields([backend.as_field(a) for a in arguments.arrays]), arguments.fields)
+        kernels = self._kernels
+        surroundings = captured(kernels)
+        if not unchanged(self._captured, surroundings):
+            self._forget()
+        key = (backend.name, backend.signature(arguments))
+        prepared = self._cache.get(key)
+        if prepared is None:
+            prepared = self._plan(backend, kernels, arguments)
+            if all(formula.reusable for formula in prepared.formulas):
+                self._cache[key], self._captured = prepared, surroundings
+        return prepared, arguments
+
+    def _plan(self, backend: Backend, kernels: list[Kernel], arguments: Arguments) -> Prepared:
+        names = self._field_names()
+        arrays = dict(zip(names, arguments.arrays, strict=True))
+        for name, array in arrays.items():
+            if not array.shape:
+                raise FieldError(f"field {name!r} must be an array with at least one axis, not a single number.")
+        sizes = by_field(self._options.kernel_size, names, "kernel_size")
+        windows = {
+            name: None if sizes[name] is None else window_of_size(sizes[name], array.shape, name)
+            for name, array in arrays.items()
+        }
+        specs = [self._window_spec(name, len(array.shape), windows[name]) for name, array in arrays.items()]
+        formulas = tuple(backend.trace(kernel, specs, arguments) for kernel in kernels)
+        reads = {
+            name: tuple(sorted({r for formula in formulas for r in formula.reads[number]}))
+            for number, name in enumerate(names)
+        }
+        geometries = [
+            self._geometry(name, array.shape, windows[name] or reach(reads[name], len(array.shape)), names)
+            for name, array in arrays.items()
+        ]
+        plan = self._regions(geometries, common_grid(geometries), reads, kernels)
+        return Prepared(backend, plan, formulas, backend.runner(plan, formulas))
+
+    def _window_spec(self, name: str, ndim: int, window: Window | None) -> WindowSpec:
+        axis_names = self._options.axis_names
+        for label, axis in axis_names.items():
+            if axis >= ndim:
+                raise WindowError(
+                    f"named_axis names axis {axis} {label!r}, but field {name!r} has {plural(ndim, 'axis')}."
+                )
+        return WindowSpec(name, ndim, window, self._options.relative or window is None, axis_names)
+
+    def _geometry(self, name: str, shape: Sequence[int], window: Window, names: Sequence[str]) -> Geometry:
+        options, ndim = self._options, len(shape)
+        dilation = steps(options.dilation, ndim, "dilation", name)
+        strides = steps(options.strides, ndim, "strides", name)
+        if options.into_copy:
+            margins = offset_pairs(options.offset, ndim, name)
+            for axis, (n, margin) in enumerate(zip(shape, margins, strict=True)):
+                if sum(margin) > n:
+                    raise WindowError(
+                        f"offset {margin} leaves no cell on axis {axis} of field {name!r}, which has {n}."
+                    )
+            centred = padding_pairs("same", window, dilation, name)
+            padding = tuple((p[0] - m[0], p[1] - m[1]) for p, m in zip(centred, margins, strict=True))
+        else:
+            padding = padding_pairs(by_field(options.padding, names, "padding")[name], window, dilation, name)
+        return Geometry(name, tuple(shape), window, strides, dilation, padding)
+
+    def _frame(self, geometry: Geometry, grid: tuple[int, ...]) -> regions.Frame:
+        """What the keys of regions count: output cells."""
+        if not self._options.into_copy:
+            return regions.Frame(grid, tuple(range(n) for n in grid))
+        return centre_frame(geometry, grid)
+
+    def _regions(
+        self,
+        geometries: Sequence[Geometry],
+        grid: tuple[int, ...],
+        reads: Mapping[str, tuple[Offset, ...]],
+        kernels: Sequence[Kernel],
+    ) -> Plan:
+        frame = self._frame(geometries[0], grid)
+        place = {id(kernel): number for number, kernel in enumerate(kernels)}
+        parts = regions.parts([key for key, _ in self._assignments], frame)
+        missing = None if self._options.into_copy else regions.uncovered(parts, frame)
+        if missing:
+            raise regions.cover_error(missing, frame.shape)
+        values = tuple(
+            RegionValue(key, kernel=place[id(value)]) if callable(value) else RegionValue(key, constant=value)
+            for key, value in self._assignments
+        )
+        names = [g.field for g in geometries]
+        rules = self._rules(geometries, names)
+        fields = tuple(plan_field(g, rules[g.field], reads[g.field], grid) for g in geometries)
+        return Plan(fields, grid, frame, values, parts, self._options.into_copy)
+
+    def _rules(self, geometries: Sequence[Geometry], names: Sequence[str]) -> dict[str, tuple[boundaries.Sides, ...]]:
+        boundary, axis_names = self._options.boundary, self._options.axis_names
+        if isinstance(boundary, Mapping) and any(key in names for key in boundary):
+            chosen = {name: boundary.get(name, 0) for name in names}
+            for key in boundary:
+                if key not in names:
+                    raise FieldError(
+                        f"boundary names field {key!r}, and there is no such field.", hint=did_you_mean(str(key), names)
+                    )
+        else:
+            chosen = dict.fromkeys(names, boundary)
+        return {g.field: boundaries.resolve(chosen[g.field], len(g.shape), axis_names, g.field) for g in geometries}
+
+    # Arguments
+
+    def _field_names(self) -> tuple[str, ...]:
+        fields = self._options.fields
+        if not isinstance(fields, int):
+            return fields
+        for kernel in self._kernels:
+            names = _parameters(kernel)
+            if len(names) >= fields:
+                return tuple(names[:fields])
+        return tuple(f"field {number}" for number in range(fields))
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """The call's arguments with the fields by position."""
+        if not self._assignments:
+            raise RegionError(
+                "the stencil has no kernel yet.", hint="decorate one, or assign to regions: F[...] = kernel."
+            )
+        places = self._places()
+        if kwargs:
+            args, kwargs = self._to_positions(args, kwargs, max(places))
+        if len(args) <= max(places):
+            names = self._field_names()
+            raise FieldError(
+                f"{self._name} takes {plural(len(places), 'field')} ({', '.join(names)}), "
+                f"and the call gives {plural(len(args), 'argument')}."
+            )
+        return Arguments(args, kwargs, places)
+
+    def _places(self) -> tuple[int, ...]:
+        fields = self._options.fields
+        if isinstance(fields, int):
+            return tuple(range(fields))
+        for kernel in self._kernels:
+            names = _parameters(kernel)
+            unknown = [name for name in fields if name not in names]
+            if unknown:
+                raise FieldError(
+                    f"fields names {unknown[0]!r}, but the parameters of {kernel_name(kernel)} are {', '.join(names)}.",
+                    hint=did_you_mean(unknown[0], names),
+                )
+            return tuple(names.index(name) for name in fields)
+        return tuple(range(len(fields)))
+
+    def _to_positions(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], last: int
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Move keyword arguments up to the last field to their positions."""
+        names = next((names for kernel in self._kernels if len(names := _parameters(kernel)) > last), ())
+        args, kwargs = tuple(args), dict(kwargs)
+        for name in names[len(args) : last + 1]:
+            if name not in kwargs:
+                break
+            args = (*args, kwargs.pop(name))
+        return args, kwargs
+
+
+def centre_frame(geometry: Geometry, grid: tuple[int, ...]) -> regions.Frame:
+    """A frame whose keys count the cells of the array: each computed cell is where its window's centre lies."""
+    cells = tuple(geometry.positions(axis, range(n), 0) for axis, n in enumerate(grid))
+    return regions.Frame(geometry.shape, cells)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parameters(kernel: Kernel) -> tuple[str, ...]:
+    """The names of a kernel's positional parameters; none where it does not tell."""
+    try:
+        parameters = inspect.signature(kernel).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def _options(
+    fields: Any, named_axis: Mapping[int, str] | None, kernel_size: Any, relative: bool, **rest: Any
+) -> Options:
+    """Check what can be checked before any array is seen."""
+    names = {name: whole_number(axis, "an axis in named_axis") for axis, name in (named_axis or {}).items()}
+    if not all(isinstance(name, str) and name.isidentifier() for name in names):
+        raise WindowError(f"named_axis takes axis numbers and their names, {{0: 'i', 1: 'j'}}, not {named_axis!r}.")
+    if isinstance(fields, str):
+        fields = (fields,)
+    elif isinstance(fields, Sequence):
+        fields = tuple(fields)
+    else:
+        fields = whole_number(fields, "fields")
+    if not fields or isinstance(fields, int) and fields < 1:
+        raise FieldError("a stencil has at least one field.")
+    return Options(kernel_size, axis_names=names, fields=fields, relative=relative or bool(names), **rest)
+
+
+def kmap(
+    kernel: Kernel | None = None,
+    *,
+    kernel_size: Any = None,
+    strides: Any = 1,
+    dilation: Any = 1,
+    padding: Any = "valid",
+    boundary: Any = 0,
+    relative: bool = False,
+    named_axis: Mapping[int, str] | None = None,
+    fields: int | str | Sequence[str] = 1,
+    backend: str | None = None,
+) -> Any:
+    """Apply a kernel, written for one cell, to every window of an array: each cell reads old values.
+
+    Use it as a decorator, with or without keywords, as `kmap(function, ...)`, or without a function to assign kernels
+    to regions: `F = kmap(kernel_size=3); F[...] = inner; F[0] = 1.0`.
+
+    Args:
+        kernel: a function of windows and parameters. It returns a scalar, an array (a patch) or any tree of them.
+        kernel_size: cells of the window, `-((k-1)//2) .. k//2` around its centre: an int for every axis, a tuple,
+            -1 for a whole axis; a dict by field. Left out, it is inferred from the offsets that the kernel reads.
+        strides: distance of neighbouring windows, an int or one for each axis.
+        dilation: distance of neighbouring cells of a window, an int or one for each axis.
+        padding: how far windows may stick out of the array: "valid" (not at all), "same" (as many output cells as
+            input cells), an int, or for each axis an int, `(before, after)` or a word; a dict by field.
+        boundary: what lies outside the array: a number (0), "wrap", "edge", "reflect", "symmetric" or a rule of
+            `stencilx.boundary`; by axis `{0: "wrap"}`, by side `{0: ("edge", 1.0)}`, by field `{"u": "wrap"}`.
+        relative: whether the kernel indexes its windows by offset from the centre, `u[1, 0]`. Without it, and with a
+            kernel_size, it gets each window as an array. Always so for named axes and inferred windows.
+        named_axis: names for axes, `{0: "i", 1: "j"}`, so that a kernel may read `u["i+1", "j"]`.
+        fields: which arguments are fields, by number (the first ones) or by name; all others are handed over whole.
+        backend: "jax", "numpy", "array_api" or an installed one; chosen by the arrays where it is left out.
+
+    Returns:
+        A `Stencil`. Called on arrays, it gives an array of the kernel's dtype; its shape is the output grid, followed
+        by the shape of what the kernel returns.
+
+    Raises:
+        StencilError: keywords or kernels that do not fit; each kind says what and what to do.
+
+    Example:
+        >>> import numpy as np, stencilx as sx
+        >>> @sx.kmap(padding="same", boundary="edge")
+        ... def slope(u):
+        ...     return (u[1] - u[-1]) / 2
+        >>> np.asarray(slope(np.array([0.0, 1.0, 4.0, 9.0], np.float32)))
+        array([0.5, 2. , 4. , 2.5], dtype=float32)
+    """
+    options = _options(
+        fields,
+        named_axis,
+        kernel_size,
+        relative,
+        strides=strides,
+        dilation=dilation,
+        padding=padding,
+        boundary=boundary,
+    )
+    return Stencil(options, kernel, backend and load(backend).name)
+
+
+def smap(
+    kernel: Kernel | None = None,
+    *,
+    kernel_size: Any = None,
+    strides: Any = 1,
+    dilation: Any = 1,
+    offset: Any = 0,
+    boundary: Any = 0,
+    relative: bool = False,
+    named_axis: Mapping[int, str] | None = None,
+    fields: int | str | Sequence[str] = 1,
+    backend: str | None = None,
+) -> Any:
+    """Apply a kernel to every window of an array and write its scalar results into a copy of that array.
+
+    As `kmap`, but the output has the shape of the (first) field: window centres run over all cells save a margin of
+    `offset`, which keeps its old values, as do cells that strides step over or that no region holds. Keys of regions
+    count the cells of the array.
+
+    Args:
+        kernel: a function of windows and parameters that returns a scalar.
+        offset: the margin, an int or for each axis an int or `(before, after)`, in cells.
+        kernel_size, strides, dilation, boundary, relative, named_axis, fields, backend: as for `kmap`.
+
+    Returns:
+        A `Stencil`. Its result has the dtype in which both the array and the kernel's results fit.
+
+    Example:
+        >>> import numpy as np, stencilx as sx
+        >>> mean = sx.smap(lambda u: (u[-1] + u[1]) / 2, offset=1)
+        >>> np.asarray(mean(np.array([1, 5, 2, 8])))
+        array([1. , 1.5, 6.5, 8. ], dtype=float32)
+    """
+    options = _options(
+        fields,
+        named_axis,
+        kernel_size,
+        relative,
+        strides=strides,
+        dilation=dilation,
+        offset=offset,
+        boundary=boundary,
+        into_copy=True,
+    )
+    return Stencil(options, kernel, backend and load(backend).name)
