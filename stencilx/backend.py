@@ -22,7 +22,7 @@ import numpy as np
 
 from stencilx.errors import BackendError, BackendImportError, did_you_mean
 from stencilx.plan import Plan
-from stencilx.window import Offset, Window
+from stencilx.window import Reads, Window
 
 GROUP = "stencilx.backends"
 VARIABLE = "STENCILX_BACKEND"
@@ -38,6 +38,7 @@ class WindowSpec:
         window: the taps it may read; None where they are inferred from what the kernel reads.
         relative: whether the kernel gets an `OffsetWindow` (else the backend's own array).
         axis_names: axis name -> axis number.
+        constants: numbers that may lie outside the array: the window's dtype is that of the field and these.
     """
 
     field: str
@@ -45,6 +46,7 @@ class WindowSpec:
     window: Window | None
     relative: bool
     axis_names: Mapping[str, int]
+    constants: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,13 @@ class Formula(Protocol):
     """A traced kernel.
 
     Attributes:
-        reads: for each field the offsets that it reads, sorted.
+        reads: for each field the offsets that it reads, or a window of which it may read anything.
         operations: arithmetic operations for one cell; None where they are not counted.
         reusable: whether it may be used again in a later call (it holds no value that is being traced).
     """
 
     @property
-    def reads(self) -> tuple[tuple[Offset, ...], ...]: ...
+    def reads(self) -> tuple[Reads, ...]: ...
     @property
     def operations(self) -> int | None: ...
     @property

@@ -16,9 +16,12 @@ axis 0 first, each on what is there already: that is what corners hold.
 from __future__ import annotations
 
 import numbers
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from stencilx.errors import BoundaryError, did_you_mean, plural
 
@@ -165,6 +168,25 @@ def _both_sides(value: Any) -> Sides:
             raise BoundaryError(f"the boundary of one axis is a rule or (before, after), not {value!r}.")
         return (as_rule(value[0]), as_rule(value[1]))
     return (as_rule(value),) * 2
+
+
+def boundary_constants(rules: Sequence[Sides]) -> tuple[Any, ...]:
+    """The numbers that may lie outside a field and so join its dtype; 0 fits every dtype and is left out."""
+    values = (rule.value for sides in rules for rule in sides if isinstance(rule, Constant))
+    return tuple(v for v in values if isinstance(v, np.generic) or v != 0)
+
+
+def check_fits(constants: Sequence[Any], dtype: str, field: str) -> None:
+    """A whole number outside an integer field must be one of its dtype: no silent overflow."""
+    if not re.fullmatch(r"u?int\d+", dtype):
+        return
+    limits = np.iinfo(dtype)
+    for value in constants:
+        if isinstance(value, int) and not isinstance(value, bool) and not limits.min <= value <= limits.max:
+            raise BoundaryError(
+                f"the boundary value {value} does not fit field {field!r} of dtype {dtype}.",
+                hint=f"convert the field first, or give the value as a float: {float(value)}.",
+            )
 
 
 @dataclass(frozen=True)

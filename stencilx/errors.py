@@ -10,8 +10,10 @@ import difflib
 import linecache
 import sys
 from collections.abc import Iterable
+from types import CodeType
 
 _OWN_PACKAGES = ("stencilx", "stencilx_jax", "stencilx_array_api", "stencilx_numpy")
+_LIBRARIES = ("jax", "jaxlib", "numpy", "torch", "array_api_compat", "array_api_strict")
 
 
 class StencilError(Exception):
@@ -87,10 +89,23 @@ def user_line() -> str | None:
     frame = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OWN_PACKAGES:
         frame = frame.f_back
-    if frame is None:
-        return None
-    name, number = frame.f_code.co_filename, frame.f_lineno
-    text = f"  at {name}:{number}, in {frame.f_code.co_name}"
+    return _line(frame.f_code, frame.f_lineno) if frame else None
+
+
+def line_of(error: BaseException) -> str | None:
+    """The innermost line of an error's traceback that belongs neither to us nor to an array library."""
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        package = trace.tb_frame.f_globals.get("__name__", "").split(".")[0]
+        if package not in _OWN_PACKAGES and package not in _LIBRARIES:
+            found = _line(trace.tb_frame.f_code, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+def _line(code: CodeType, number: int) -> str:
+    name = code.co_filename
+    text = f"  at {name}:{number}, in {code.co_name}"
     source = linecache.getline(name, number).strip()
     return f"{text}\n      {source}\n      {'^' * len(source)}" if source else text
 

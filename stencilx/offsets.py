@@ -208,14 +208,28 @@ def _slice_text(item: slice) -> str:
 
 def _add_operators() -> None:
     """Arithmetic on the window itself works on the array `u[...]`."""
-    both = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift".split()
-    for name in [*both, *"lt le gt ge eq ne".split()]:
+    both = [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "matmul",
+        "and_",
+        "or_",
+        "xor",
+        "lshift",
+        "rshift",
+    ]
+    for name in [*both, *["lt", "le", "gt", "ge", "eq", "ne"]]:
         function, method = getattr(operator, name), f"__{name.strip('_')}__"
         setattr(OffsetWindow, method, lambda self, other, f=function: f(self._whole(), _plain(other)))
         if name in both:
             method = f"__r{name.strip('_')}__"
             setattr(OffsetWindow, method, lambda self, other, f=function: f(_plain(other), self._whole()))
-    for name in "neg pos abs invert".split():
+    for name in ["neg", "pos", "abs", "invert"]:
         function = getattr(operator, name)
         setattr(OffsetWindow, f"__{name}__", lambda self, f=function: f(self._whole()))
 

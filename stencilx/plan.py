@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stencilx.boundary import Constant, Sides, check_not_empty
+from stencilx.boundary import Sides, boundary_constants, check_not_empty
 from stencilx.errors import FieldError
 from stencilx.regions import Frame, Part
-from stencilx.window import Geometry, Offset, Pair, Window
+from stencilx.window import Geometry, Pair, Reads, Window
 
 Values = tuple["RegionValue", ...]
 
@@ -23,13 +23,12 @@ Values = tuple["RegionValue", ...]
 class FieldPlan:
     """One field: where its windows lie, what kernels read of them, and what lies outside the array.
 
-    `ghosts` counts the cells outside the array that windows cover on each side, whether or not a kernel reads them, so
-    that the dtype of a result does not hang on which offsets a kernel happens to read.
+    `ghosts` counts the cells outside the array that windows cover on each side, whether or not a kernel reads them.
     """
 
     geometry: Geometry
     rules: tuple[Sides, ...]
-    reads: tuple[Offset, ...]
+    reads: Reads
     ghosts: tuple[Pair, ...]
 
     @property
@@ -44,10 +43,9 @@ class FieldPlan:
     def window(self) -> Window:
         return self.geometry.window
 
-    def constants(self) -> list[Any]:
-        """The numbers that ghosts hold, which join the dtype of the field."""
-        read = [(sides[s], pair[s]) for sides, pair in zip(self.rules, self.ghosts, strict=True) for s in (0, 1)]
-        return [rule.value for rule, count in read if count and isinstance(rule, Constant)]
+    @property
+    def constants(self) -> tuple[Any, ...]:
+        return boundary_constants(self.rules)
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ def common_grid(geometries: Sequence[Geometry]) -> tuple[int, ...]:
     return grids[0]
 
 
-def plan_field(geometry: Geometry, rules: tuple[Sides, ...], reads: Sequence[Offset], grid: Sequence[int]) -> FieldPlan:
-    ghosts = geometry.ghosts((geometry.window.lo, geometry.window.hi), grid)
+def plan_field(geometry: Geometry, rules: tuple[Sides, ...], reads: Reads, grid: Sequence[int]) -> FieldPlan:
+    ghosts = geometry.ghosts(geometry.window, grid)
     check_not_empty(rules, geometry.shape, ghosts, geometry.field)
-    return FieldPlan(geometry, rules, tuple(reads), ghosts)
+    return FieldPlan(geometry, rules, reads, ghosts)

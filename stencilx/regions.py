@@ -229,7 +229,7 @@ def _from_classes(chosen: Sequence[Sequence[range | list[int]]], frame: Frame) -
 def _classes(choices: Sequence[range | list[int]], cells: range, length: int) -> list[tuple[np.ndarray, list[range]]]:
     """The classes of one axis: which keys select them, and where they lie."""
     all_selected = all(choice == range(length) for choice in choices)
-    if all_selected and cells and 0 <= cells[0] and cells[-1] < length:
+    if all_selected and cells and cells[0] >= 0 and cells[-1] < length:
         return [(np.ones(len(choices), bool), [range(len(cells))])]
     index = _array(cells)
     member = [np.isin(index, choice) if isinstance(choice, list) else _in(index, choice) for choice in choices]

@@ -20,7 +20,7 @@ from stencilx.backend import Arguments, Backend, Formula, Runner, WindowSpec, ch
 from stencilx.capture import captured, unchanged
 from stencilx.errors import FieldError, RegionError, WindowError, did_you_mean, plural
 from stencilx.explain import Explanation
-from stencilx.plan import Plan, RegionValue, common_grid, plan_field
+from stencilx.plan import FieldPlan, Plan, RegionValue, common_grid, plan_field
 from stencilx.results import kernel_name
 from stencilx.window import (
     Geometry,
@@ -31,6 +31,7 @@ from stencilx.window import (
     padding_pairs,
     reach,
     steps,
+    union,
     whole_number,
     window_of_size,
 )
@@ -213,27 +214,31 @@ class Stencil:
             name: None if sizes[name] is None else window_of_size(sizes[name], array.shape, name)
             for name, array in arrays.items()
         }
-        specs = [self._window_spec(name, len(array.shape), windows[name]) for name, array in arrays.items()]
+        rules = self._rules(arrays)
+        specs = [self._window_spec(name, array, windows[name], rules[name]) for name, array in arrays.items()]
         formulas = tuple(backend.trace(kernel, specs, arguments) for kernel in kernels)
-        reads = {
-            name: tuple(sorted({r for formula in formulas for r in formula.reads[number]}))
-            for number, name in enumerate(names)
-        }
+        reads = {name: union([f.reads[number] for f in formulas]) for number, name in enumerate(names)}
         geometries = [
             self._geometry(name, array.shape, windows[name] or reach(reads[name], len(array.shape)), names)
             for name, array in arrays.items()
         ]
-        plan = self._regions(geometries, common_grid(geometries), reads, kernels)
+        grid = common_grid(geometries)
+        fields = tuple(plan_field(g, rules[g.field], reads[g.field], grid) for g in geometries)
+        plan = self._regions(fields, grid, kernels)
         return Prepared(backend, plan, formulas, backend.runner(plan, formulas))
 
-    def _window_spec(self, name: str, ndim: int, window: Window | None) -> WindowSpec:
-        axis_names = self._options.axis_names
+    def _window_spec(
+        self, name: str, array: Any, window: Window | None, rules: tuple[boundaries.Sides, ...]
+    ) -> WindowSpec:
+        axis_names, ndim = self._options.axis_names, len(array.shape)
         for label, axis in axis_names.items():
             if axis >= ndim:
                 raise WindowError(
                     f"named_axis names axis {axis} {label!r}, but field {name!r} has {plural(ndim, 'axis')}."
                 )
-        return WindowSpec(name, ndim, window, self._options.relative or window is None, axis_names)
+        constants = boundaries.boundary_constants(rules)
+        boundaries.check_fits(constants, str(array.dtype), name)
+        return WindowSpec(name, ndim, window, self._options.relative or window is None, axis_names, constants)
 
     def _geometry(self, name: str, shape: Sequence[int], window: Window, names: Sequence[str]) -> Geometry:
         options, ndim = self._options, len(shape)
@@ -258,40 +263,34 @@ class Stencil:
             return regions.Frame(grid, tuple(range(n) for n in grid))
         return centre_frame(geometry, grid)
 
-    def _regions(
-        self,
-        geometries: Sequence[Geometry],
-        grid: tuple[int, ...],
-        reads: Mapping[str, tuple[Offset, ...]],
-        kernels: Sequence[Kernel],
-    ) -> Plan:
-        frame = self._frame(geometries[0], grid)
-        place = {id(kernel): number for number, kernel in enumerate(kernels)}
+    def _regions(self, fields: tuple[FieldPlan, ...], grid: tuple[int, ...], kernels: Sequence[Kernel]) -> Plan:
+        frame = self._frame(fields[0].geometry, grid)
         parts = regions.parts([key for key, _ in self._assignments], frame)
         missing = None if self._options.into_copy else regions.uncovered(parts, frame)
         if missing:
             raise regions.cover_error(missing, frame.shape)
+        place = {id(kernel): number for number, kernel in enumerate(kernels)}
         values = tuple(
             RegionValue(key, kernel=place[id(value)]) if callable(value) else RegionValue(key, constant=value)
             for key, value in self._assignments
         )
-        names = [g.field for g in geometries]
-        rules = self._rules(geometries, names)
-        fields = tuple(plan_field(g, rules[g.field], reads[g.field], grid) for g in geometries)
         return Plan(fields, grid, frame, values, parts, self._options.into_copy)
 
-    def _rules(self, geometries: Sequence[Geometry], names: Sequence[str]) -> dict[str, tuple[boundaries.Sides, ...]]:
-        boundary, axis_names = self._options.boundary, self._options.axis_names
+    def _rules(self, arrays: Mapping[str, Any]) -> dict[str, tuple[boundaries.Sides, ...]]:
+        """The boundary rules of each field, side by side."""
+        boundary, names = self._options.boundary, list(arrays)
+        chosen = dict.fromkeys(names, boundary)
         if isinstance(boundary, Mapping) and any(key in names for key in boundary):
-            chosen = {name: boundary.get(name, 0) for name in names}
             for key in boundary:
                 if key not in names:
                     raise FieldError(
                         f"boundary names field {key!r}, and there is no such field.", hint=did_you_mean(str(key), names)
                     )
-        else:
-            chosen = dict.fromkeys(names, boundary)
-        return {g.field: boundaries.resolve(chosen[g.field], len(g.shape), axis_names, g.field) for g in geometries}
+            chosen = {name: boundary.get(name, 0) for name in names}
+        axis_names = self._options.axis_names
+        return {
+            name: boundaries.resolve(chosen[name], len(array.shape), axis_names, name) for name, array in arrays.items()
+        }
 
     # Arguments
 
@@ -379,7 +378,7 @@ def _options(
         fields = tuple(fields)
     else:
         fields = whole_number(fields, "fields")
-    if not fields or isinstance(fields, int) and fields < 1:
+    if not fields or (isinstance(fields, int) and fields < 1):
         raise FieldError("a stencil has at least one field.")
     return Options(kernel_size, axis_names=names, fields=fields, relative=relative or bool(names), **rest)
 

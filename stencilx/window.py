@@ -11,8 +11,10 @@ First stage after the user's call. Along one axis of `n` cells, with padding `(b
 
 from __future__ import annotations
 
+import itertools
+import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,11 +35,27 @@ class Window:
     def size(self) -> tuple[int, ...]:
         return tuple(h - low + 1 for low, h in zip(self.lo, self.hi, strict=True))
 
-    def __contains__(self, offset: Offset) -> bool:
-        return all(low <= o <= h for low, o, h in zip(self.lo, offset, self.hi, strict=True))
+    def __len__(self) -> int:
+        return math.prod(self.size)
+
+    def __iter__(self) -> Iterator[Offset]:
+        """All offsets of the window, in row-major order."""
+        return itertools.product(*(range(low, h + 1) for low, h in zip(self.lo, self.hi, strict=True)))
 
     def __str__(self) -> str:
         return ", ".join(f"{low}..{h}" for low, h in zip(self.lo, self.hi, strict=True))
+
+
+Reads = Window | tuple[Offset, ...]
+"""What a kernel reads of a field: some offsets, sorted; or every one of a window."""
+
+
+def union(reads: Sequence[Reads]) -> Reads:
+    """All that several kernels read of one field."""
+    for whole in reads:
+        if isinstance(whole, Window):
+            return whole
+    return tuple(sorted({offset for offsets in reads for offset in offsets}))
 
 
 def whole_number(value: Any, what: str) -> int:
@@ -181,12 +199,12 @@ class Geometry:
         step = cells.step * self.strides[axis]
         return range(first, first + step * len(cells), step)
 
-    def ghosts(self, reads: Iterable[Offset], grid: Sequence[int]) -> tuple[Pair, ...]:
+    def ghosts(self, reads: Reads, grid: Sequence[int]) -> tuple[Pair, ...]:
         """How many ghost cells the reads reach, before and after the array, on each axis."""
-        reads = list(reads)
         pairs = []
+        corners = (reads.lo, reads.hi) if isinstance(reads, Window) else reads
         for axis, count in enumerate(grid):
-            taps = [r[axis] for r in reads]
+            taps = [corner[axis] for corner in corners]
             if not taps or not count:
                 pairs.append((0, 0))
                 continue

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import array_api_compat
 import numpy as np
+
 from stencilx.errors import KernelError
 
 from .names import (
@@ -36,7 +37,7 @@ Array = Any  # an array of whatever library the field belongs to
 Rule = Callable[..., Any]
 
 # Function name, as the array API spells it -> what it does. A name may be given for one door alone:
-# "np.trace", "torch.max", "xp.trace". Filled by functions.py.
+# "torch.max". Filled by functions.py.
 RULES: dict[str, Rule] = {}
 
 _WAYS_OUT = (
@@ -209,7 +210,7 @@ def call(door: str, name: str, args: Iterable[Any], options: dict[str, Any]) -> 
     options = {KEYWORDS.get(k, k): v for k, v in options.items()}
     try:
         return rule(*args, **options)
-    except TypeError as error:
+    except TypeError:
         try:
             inspect.signature(rule).bind(*args, **options)
         except TypeError as mismatch:
@@ -217,18 +218,16 @@ def call(door: str, name: str, args: Iterable[Any], options: dict[str, Any]) -> 
                 f"the array-API backend cannot evaluate `{door}.{name}` with these arguments: {mismatch}",
                 hint=_WAYS_OUT,
             ) from None
-        raise error
+        raise
 
 
 # Attributes of a namespace that have nothing to do with cells, so the library's own will do.
-_THE_SAME_IN_EVERY_CELL = frozenset(
-    """
+_THE_SAME_IN_EVERY_CELL = """
     bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128
     e pi inf nan newaxis
     arange empty eye from_dlpack full linspace meshgrid ones zeros
     broadcast_shapes can_cast finfo iinfo isdtype __array_api_version__ __array_namespace_info__
-    """.split()
-)
+"""
 
 
 class Namespace:
@@ -243,7 +242,7 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Any:
         if not self._prefix:
-            if name in _THE_SAME_IN_EVERY_CELL:
+            if name in _THE_SAME_IN_EVERY_CELL.split():
                 return getattr(self._xp, name)
             if name in ("linalg", "fft"):
                 return Namespace(self._xp, f"{name}.")

@@ -68,6 +68,7 @@ ALIASES: dict[str, str] = {
     "permute": "permute_dims",
     "sub": "subtract",
     "swapdims": "swapaxes",
+    "t": "permute_dims",
     "unbind": "unstack",
     "unsqueeze": "expand_dims",
     # PyTorch: what a tensor's operators call themselves

@@ -20,7 +20,7 @@ from stencilx.offsets import OffsetWindow
 from stencilx.plan import FieldPlan, Plan
 from stencilx.regions import key_text
 from stencilx.results import check_alike, check_scalar, flatten, unflatten
-from stencilx.window import Offset
+from stencilx.window import Offset, Reads
 
 Index = tuple[int, ...]
 
@@ -31,7 +31,7 @@ class Looked:
 
     kernel: Callable[..., Any]
     windows: tuple[WindowSpec, ...]
-    reads: tuple[tuple[Offset, ...], ...]
+    reads: tuple[Reads, ...]
     reusable: bool
     operations: None = None
 
@@ -49,13 +49,7 @@ class NumpyBackend:
 
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Looked:
         if all(spec.window for spec in windows):
-            reads = [list(np.ndindex(*spec.window.size)) for spec in windows if spec.window]
-            taps = (
-                tuple(tuple(int(i) + lo for i, lo in zip(index, spec.window.lo)) for index in indices)
-                for spec, indices in zip(windows, reads)
-                if spec.window
-            )
-            return Looked(kernel, tuple(windows), tuple(taps), reusable=True)
+            return Looked(kernel, tuple(windows), tuple(spec.window or () for spec in windows), reusable=True)
         return Looked(kernel, tuple(windows), _trial(kernel, windows, arguments), reusable=False)
 
     def output(self, plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> tuple[Leaf, ...] | None:
@@ -132,9 +126,7 @@ def _constants(plan: Plan, number: int) -> Callable[[Index], Any]:
 
 
 def _with_room_for_constants(array: np.ndarray, f: FieldPlan) -> np.ndarray:
-    constants = [value for value in f.constants() if value != 0 or isinstance(value, np.generic)]
-    dtype = np.result_type(array, *constants) if constants else array.dtype
-    return array.astype(dtype, copy=False)
+    return array.astype(np.result_type(array, *f.constants), copy=False)
 
 
 def _call(

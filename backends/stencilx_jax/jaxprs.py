@@ -1,0 +1,60 @@
+"""The few things that are done to jaxprs themselves, on `jax.extend.core`: no other module touches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
+
+__all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "alone", "as_function", "hoisted", "inner", "pruned", "walk"]
+
+
+def as_function(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+    return jaxpr_as_fun(closed)
+
+
+def alone(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    """Evaluate one equation as it stands, whatever its primitive: through a jaxpr that holds nothing else."""
+    given = {var: value for var, value in zip(eqn.invars, values) if not isinstance(var, Literal)}
+    jaxpr = Jaxpr((), list(given), eqn.outvars, [eqn], eqn.effects)
+    return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))(*given.values())
+
+
+def inner(jaxpr: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
+    """The body of a call, closed."""
+    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
+
+
+def hoisted(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The jaxpr with its constants as further inputs, after the others."""
+    jaxpr = closed.jaxpr
+    return ClosedJaxpr(Jaxpr((), [*jaxpr.invars, *jaxpr.constvars], jaxpr.outvars, jaxpr.eqns, jaxpr.effects), ())
+
+
+def pruned(closed: ClosedJaxpr, keep_from: int) -> tuple[ClosedJaxpr, list[int]]:
+    """The jaxpr without the equations that nothing needs, and without those of its first inputs that nothing reads.
+
+    Inputs from number `keep_from` on are kept in any case. The second result numbers the first inputs that are left.
+    """
+    jaxpr = closed.jaxpr
+    needed: set[Var] = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
+    equations = []
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects or any(v in needed for v in eqn.outvars):
+            equations.append(eqn)
+            needed.update(v for v in eqn.invars if not isinstance(v, Literal))
+    left = [number for number, v in enumerate(jaxpr.invars[:keep_from]) if v in needed]
+    invars = [jaxpr.invars[number] for number in left] + list(jaxpr.invars[keep_from:])
+    body = Jaxpr(jaxpr.constvars, invars, jaxpr.outvars, equations[::-1], jaxpr.effects)
+    return ClosedJaxpr(body, closed.consts), left
+
+
+def walk(jaxpr: Jaxpr) -> Iterable[JaxprEqn]:
+    """Every equation, also those of inner jaxprs."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for value in eqn.params.values():
+            for part in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(part, (ClosedJaxpr, Jaxpr)):
+                    yield from walk(inner(part).jaxpr)

@@ -1,0 +1,273 @@
+"""The trace: a user's kernel becomes a `JaxFormula`, once for given shapes, dtypes and options.
+
+The kernel is called once, by `jax.make_jaxpr`, on abstract windows. An absolute kernel gets one abstract array for each
+window; a relative one gets an `OffsetWindow` whose reads each take the next of a row of abstract scalars ("slots"), so
+that windows may be inferred. What comes out is walked (`scalars.py`) into a formula over the scalars that are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from stencilx.backend import Arguments, WindowSpec
+from stencilx.errors import KernelError, line_of
+from stencilx.offsets import OffsetWindow, whole_window_hint, whole_window_message
+from stencilx.results import kernel_name
+from stencilx.window import Offset, Reads
+from stencilx_jax.jaxprs import ClosedJaxpr, hoisted, pruned, walk
+from stencilx_jax.scalars import Cells, evaluate, object_array, stacked
+
+LARGE = 1024
+"""Array windows of more cells than this are handed to the kernel whole, not taken apart into scalars."""
+
+SLOTS = 256
+"""Distinct offsets that a relative kernel may read at first; one that reads more is traced again with more."""
+
+
+@dataclass(frozen=True, eq=False)
+class JaxFormula:
+    """A traced kernel.
+
+    Attributes:
+        kernel: the user's function.
+        closed: the formula. Its inputs are what it reads (scalars, or whole windows), the parameters, the constants.
+        inputs: field and offset of each scalar read; None where it takes whole windows.
+        constants: arrays that the kernel closes over.
+        reads, tree, operations, reusable: as the `Formula` protocol says; the structure of the result.
+    """
+
+    kernel: Callable[..., Any]
+    closed: ClosedJaxpr
+    inputs: tuple[tuple[int, Offset], ...] | None
+    constants: tuple[Any, ...]
+    reads: tuple[Reads, ...]
+    tree: Any
+    operations: int
+    reusable: bool
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        return [aval.shape for aval in self.closed.out_avals]
+
+
+@dataclass(frozen=True)
+class Split:
+    """The parameters of a call: what JAX traces, and what it does not."""
+
+    dynamic: list[Any]
+    places: tuple[int, ...]
+    leaves: list[Any]
+    tree: Any
+
+    def rebuild(self, dynamic: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        leaves = list(self.leaves)
+        for place, value in zip(self.places, dynamic, strict=True):
+            leaves[place] = value
+        return jax.tree.unflatten(self.tree, leaves)
+
+
+def is_dynamic(leaf: Any) -> bool:
+    """Numbers and arrays are traced; booleans, strings, functions and the like are part of the program."""
+    if isinstance(leaf, bool):
+        return False
+    return isinstance(leaf, (int, float, complex)) or (hasattr(leaf, "shape") and hasattr(leaf, "dtype"))
+
+
+def split(arguments: Arguments) -> Split:
+    leaves, tree = jax.tree.flatten(arguments.with_fields([None] * len(arguments.fields)))
+    places = tuple(place for place, leaf in enumerate(leaves) if is_dynamic(leaf))
+    return Split([leaves[place] for place in places], places, leaves, tree)
+
+
+def field_dtype(array: Any, constants: Sequence[Any]) -> Any:
+    """The dtype of a field with what may lie outside it."""
+    return jnp.result_type(array, *constants)
+
+
+def trace(kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> JaxFormula:
+    parameters = split(arguments)
+    dtypes = [field_dtype(array, spec.constants) for array, spec in zip(arguments.arrays, windows)]
+    slots = SLOTS
+    while True:
+        recorder = _Recorder(kernel, windows, arguments, parameters, dtypes, slots)
+        try:
+            return recorder.formula()
+        except _OutOfSlots:
+            slots *= 8
+
+
+class _OutOfSlots(Exception):
+    """A relative kernel reads more offsets than there are scalars in the trace."""
+
+
+class _Recorder:
+    """One trace of one kernel: hands it its windows and remembers which offset took which scalar."""
+
+    def __init__(
+        self,
+        kernel: Callable[..., Any],
+        windows: Sequence[WindowSpec],
+        arguments: Arguments,
+        parameters: Split,
+        dtypes: Sequence[Any],
+        slots: int,
+    ) -> None:
+        self.kernel, self.windows, self.arguments = kernel, windows, arguments
+        self.parameters, self.dtypes, self.slots = parameters, dtypes, slots
+        self.slot_of: list[dict[Offset, int]] = [{} for _ in windows]
+        self.tree: Any = None
+
+    def formula(self) -> JaxFormula:
+        abstract = [self._abstract(spec, dtype) for spec, dtype in zip(self.windows, self.dtypes)]
+        dynamic = self.parameters.dynamic
+        closed = jax.make_jaxpr(self._call)(abstract, dynamic)
+        reusable = not any(isinstance(c, jax.core.Tracer) for c in closed.consts)
+        if any(spec.window and not spec.relative and len(spec.window) > LARGE for spec in self.windows):
+            return self._on_whole_windows(closed, reusable)
+        return self._on_scalars(closed, abstract, reusable)
+
+    def _abstract(self, spec: WindowSpec, dtype: Any) -> Any:
+        if not spec.relative and spec.window:
+            return jax.ShapeDtypeStruct(spec.window.size, dtype)
+        slots = min(self.slots, len(spec.window)) if spec.window else self.slots
+        return [jax.ShapeDtypeStruct((), dtype)] * slots
+
+    def _call(self, inputs: Sequence[Any], dynamic: Sequence[Any]) -> list[Any]:
+        views = [self._view(number, spec, value) for number, (spec, value) in enumerate(zip(self.windows, inputs))]
+        args, kwargs = self.parameters.rebuild(dynamic)
+        args, kwargs = Arguments(args, kwargs, self.arguments.fields).with_fields(views)
+        try:
+            result = self.kernel(*args, **kwargs)
+        except Exception as error:
+            explained = _explained(error, self.kernel, self.windows)
+            if explained is None:
+                raise
+            raise explained from error
+        leaves, self.tree = jax.tree.flatten(result)
+        for leaf in leaves:
+            if isinstance(leaf, OffsetWindow):
+                raise KernelError(
+                    f"{kernel_name(self.kernel)} returns the window itself.", hint=whole_window_hint(leaf._name)
+                )
+        return leaves
+
+    def _view(self, number: int, spec: WindowSpec, value: Any) -> Any:
+        if not spec.relative:
+            return value
+        seen = self.slot_of[number]
+
+        def read(offset: Offset) -> Any:
+            slot = seen.setdefault(offset, len(seen))
+            if slot >= len(value):
+                raise _OutOfSlots
+            return value[slot]
+
+        return OffsetWindow(spec.field, spec.ndim, spec.window, spec.axis_names, read, lambda v: stacked(Cells(v)))
+
+    def _on_scalars(self, closed: ClosedJaxpr, abstract: Sequence[Any], reusable: bool) -> JaxFormula:
+        """The formula over single reads, and over no more of them than it needs."""
+        inputs: list[tuple[int, Offset]] = []
+        for number, spec in enumerate(self.windows):
+            taps = self.slot_of[number] if spec.relative else spec.window or ()
+            inputs.extend((number, offset) for offset in taps)
+        fixed, traced = _sorted_constants(closed)
+
+        def on_scalars(scalars: Sequence[Any], dynamic: Sequence[Any], constants: Sequence[Any]) -> list[Any]:
+            waiting = iter(scalars)
+            operands: list[Any] = []
+            for number, spec in enumerate(self.windows):
+                if spec.relative:
+                    given = [Cells(object_array((), lambda _: next(waiting))) for _ in self.slot_of[number]]
+                    operands += given + [None] * (len(abstract[number]) - len(given))
+                elif spec.window:
+                    operands.append(Cells(object_array(spec.window.size, lambda _: next(waiting))))
+            known = dict(zip(traced, constants)) | fixed
+            body = ClosedJaxpr(closed.jaxpr, [known[place] for place in range(len(closed.consts))])
+            return [stacked(result) for result in evaluate(body, [*operands, *dynamic])]
+
+        scalars = [jax.ShapeDtypeStruct((), self.dtypes[number]) for number, _ in inputs]
+        constants = [closed.consts[place] for place in traced]
+        formula = jax.make_jaxpr(on_scalars)(scalars, self.parameters.dynamic, constants)
+        formula, left = pruned(formula, len(inputs))
+        inputs = [inputs[place] for place in left]
+        reads = tuple(tuple(sorted(o for n, o in inputs if n == number)) for number in range(len(self.windows)))
+        return JaxFormula(
+            self.kernel, formula, tuple(inputs), tuple(constants), reads, self.tree, operations(formula), reusable
+        )
+
+    def _on_whole_windows(self, closed: ClosedJaxpr, reusable: bool) -> JaxFormula:
+        """Too many cells to name each: the kernel as it stands, on windows cut out of the array."""
+        for spec in self.windows:
+            if spec.relative:
+                raise KernelError(
+                    f"a window of more than {LARGE} cells stands beside {spec.field!r}, which is read by offset.",
+                    hint="give a kernel_size for every field and no relative=True, or smaller windows.",
+                )
+        body = hoisted(closed)
+        reads = tuple(spec.window or () for spec in self.windows)
+        return JaxFormula(
+            self.kernel, body, None, tuple(closed.consts), reads, self.tree, operations(body), reusable
+        )
+
+
+def _sorted_constants(closed: ClosedJaxpr) -> tuple[dict[int, Any], list[int]]:
+    """Constants that may be indices stay concrete; places of all others, which become inputs of the formula."""
+    fixed = {
+        place: np.asarray(value)
+        for place, value in enumerate(closed.consts)
+        if not isinstance(value, jax.core.Tracer)
+        and np.size(value) < 100_000
+        and (jnp.issubdtype(value.dtype, jnp.integer) or jnp.issubdtype(value.dtype, jnp.bool_))
+    }
+    return fixed, [place for place in range(len(closed.consts)) if place not in fixed]
+
+
+_NO_ARITHMETIC = frozenset(
+    "slice squeeze reshape broadcast_in_dim concatenate transpose rev pad gather dynamic_slice split"
+    " convert_element_type jit pjit custom_jvp_call custom_vjp_call copy copy_p stop_gradient".split()
+)
+
+
+def operations(closed: ClosedJaxpr) -> int:
+    """Arithmetic operations of a formula: one for each element that an equation computes; moves are free."""
+    sizes = (
+        sum(int(np.prod(v.aval.shape)) for v in eqn.outvars)
+        for eqn in walk(closed.jaxpr)
+        if eqn.primitive.name not in _NO_ARITHMETIC
+    )
+    return sum(sizes)
+
+
+def _explained(error: Exception, kernel: Callable[..., Any], windows: Sequence[WindowSpec]) -> KernelError | None:
+    """JAX's errors about traced values in the user's words; nothing for any other error."""
+    name, where = kernel_name(kernel), line_of(error)
+    if isinstance(error, jax.errors.TracerBoolConversionError):
+        return KernelError(
+            f"{name} asks for the truth of a traced value (if, while, and, or, not, assert).",
+            where=where,
+            hint="choose between values with jnp.where(condition, a, b) or jax.lax.cond; for & and | use the operators.",
+        )
+    if isinstance(error, (jax.errors.TracerIntegerConversionError, jax.errors.ConcretizationTypeError)):
+        return KernelError(
+            f"{name} needs a number that is known only at run time (an index, a size, a loop count).",
+            where=where,
+            hint="index an array window with jnp.take or window[i]; for loops use jax.lax.fori_loop; a number that is "
+            "the same in every call may be closed over instead of passed.",
+        )
+    if isinstance(error, jax.errors.TracerArrayConversionError):
+        return KernelError(
+            f"{name} turns a traced value into a NumPy array.",
+            where=where,
+            hint="use jax.numpy (jnp) instead of numpy in kernels for the JAX backend.",
+        )
+    text = str(error)
+    if isinstance(error, TypeError) and OffsetWindow.__name__ in text:
+        field = next((spec.field for spec in windows if spec.relative), "u")
+        return KernelError(whole_window_message(field), where=where, hint=whole_window_hint(field))
+    return None
