@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print('python -m stencilx needs matplotlib: pip install "stencilx[plot]"', file=sys.stderr)
         return 1
     report_machine()
-    report_example(demo, options.quick, options.out)
+    with sx.use_backend("jax"):  # whatever STENCILX_BACKEND says
+        report_example(demo, options.quick, options.out)
     return 0
 
 

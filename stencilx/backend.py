@@ -21,8 +21,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from stencilx.errors import BackendError, BackendImportError, did_you_mean
+from stencilx.offsets import OffsetWindow
 from stencilx.plan import Plan
-from stencilx.window import Reads, Window
+from stencilx.window import Offset, Reads, Window
 
 GROUP = "stencilx.backends"
 VARIABLE = "STENCILX_BACKEND"
@@ -126,6 +127,34 @@ class Backend(Protocol):
     def runner(self, plan: Plan, formulas: Sequence[Formula]) -> Runner:
         """A function of the arguments and of `out` (a buffer to be reused, or None) that gives the result."""
         ...
+
+
+def trial_reads(
+    kernel: Callable[..., Any],
+    windows: Sequence[WindowSpec],
+    arguments: Arguments,
+    samples: Sequence[Any],
+    stack: Callable[[np.ndarray], Any],
+) -> tuple[Reads, ...]:
+    """What a kernel reads, for backends that do not trace: from one call on windows that answer with a sample.
+
+    Args:
+        samples: for each field the value that every read of it gives.
+        stack: an object array of such values -> an array as the kernel knows it.
+    """
+    seen: list[set[Offset]] = [set() for _ in windows]
+
+    def view(spec: WindowSpec, sample: Any, reads: set[Offset]) -> OffsetWindow:
+        def read(offset: Offset) -> Any:
+            reads.add(offset)
+            return sample
+
+        return OffsetWindow(spec.field, spec.ndim, spec.window, spec.axis_names, read, stack)
+
+    views = [view(spec, sample, reads) for spec, sample, reads in zip(windows, samples, seen, strict=True)]
+    args, kwargs = arguments.with_fields(views)
+    kernel(*args, **kwargs)
+    return tuple(spec.window or tuple(sorted(reads)) for spec, reads in zip(windows, seen, strict=True))
 
 
 # The registry

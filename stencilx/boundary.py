@@ -52,6 +52,8 @@ class Constant:
                 f"the constant of a boundary must be a number, not {type(self.value).__name__}.",
                 hint="for a value that is traced or varies, write the ghost cells with a region: F[0] = ...",
             )
+        if isinstance(self.value, np.generic):  # a NumPy scalar counts as the number that it is
+            object.__setattr__(self, "value", self.value.item())
 
     def __str__(self) -> str:
         return f"constant {self.value}"
@@ -173,14 +175,15 @@ def _both_sides(value: Any) -> Sides:
 def boundary_constants(rules: Sequence[Sides]) -> tuple[Any, ...]:
     """The numbers that may lie outside a field and so join its dtype; 0 fits every dtype and is left out."""
     values = (rule.value for sides in rules for rule in sides if isinstance(rule, Constant))
-    return tuple(v for v in values if isinstance(v, np.generic) or v != 0)
+    return tuple(value for value in values if value != 0)
 
 
 def check_fits(constants: Sequence[Any], dtype: str, field: str) -> None:
     """A whole number outside an integer field must be one of its dtype: no silent overflow."""
-    if not re.fullmatch(r"u?int\d+", dtype):
+    name = dtype.split(".")[-1]  # "torch.uint8"
+    if not re.fullmatch(r"u?int\d+", name):
         return
-    limits = np.iinfo(dtype)
+    limits = np.iinfo(name)
     for value in constants:
         if isinstance(value, int) and not isinstance(value, bool) and not limits.min <= value <= limits.max:
             raise BoundaryError(

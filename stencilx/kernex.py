@@ -30,6 +30,7 @@ from stencilx.window import Geometry, Offset, Pair, Window, whole_number, window
 __all__ = ["OffsetKeyError", "kmap", "smap"]
 
 _MAP_KINDS = ("vmap", "lmap", "pmap")
+_INFERRED = ", or leave kernel_size out to have it inferred."  # advice that is wrong here: left out, it is 1
 
 
 def kmap(
@@ -241,11 +242,12 @@ def _key_with_room(key: Any, shape: tuple[int, ...], room: Sequence[Pair]) -> An
 
 
 def _outside_error(room: Sequence[Pair], shape: tuple[int, ...]) -> RegionError:
+    cells = join(f"{pair} cells on axis {axis}" for axis, pair in enumerate(room) if any(pair))
     return RegionError(
-        f"windows are centred {join(str(pair) for pair in room)} cells outside the array of shape {shape}, "
-        "where no region is.",
-        note="padding goes beyond 'same'.",
-        hint="give a background first, F[:] = kernel: it holds there, too.",
+        f"some windows are centred outside the array of shape {shape}, where no region is: up to {cells} before and "
+        "after it.",
+        note="padding goes beyond 'same' there.",
+        hint="give a background first, F[:] = kernel: it holds outside, too.",
     )
 
 
@@ -301,7 +303,7 @@ class _NamedWindow(OffsetWindow, Mapping):  # type: ignore[type-arg]
         try:
             return super().__getitem__(key)
         except OffsetError as error:
-            raise OffsetKeyError(str(error)) from None
+            raise OffsetKeyError(str(error).removesuffix(_INFERRED)) from None
 
     def __iter__(self) -> Iterator[tuple[str | int, ...]]:  # type: ignore[override]
         names = {axis: name for name, axis in self._axis_names.items()}

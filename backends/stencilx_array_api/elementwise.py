@@ -39,6 +39,11 @@ def is_complex(x: Cells) -> bool:
     return x.xp.isdtype(x.dtype, "complex floating")
 
 
+def truth(x: Cells) -> Cells:
+    """Bools: what is not zero. Not a cast, which some libraries refuse for complex numbers."""
+    return x if x.xp.isdtype(x.dtype, "bool") else x != 0
+
+
 def astype(x: Any, dtype: Any, *, copy: bool = True) -> Cells:
     """A cast; `copy` has no meaning, for a kernel's values cannot be written."""
     (x,) = lift(x)

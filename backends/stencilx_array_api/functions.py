@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .cells import RULES, Cells, Rule, apply, lift
-from .elementwise import ELEMENTWISE_RULES
+from .elementwise import ELEMENTWISE_RULES, astype, where
 from .linalg import LINALG_RULES, tensordot, vector_norm
-from .moves import MOVE_RULES, permute_dims, ravel, swapaxes
+from .moves import MOVE_RULES, expand_dims, moveaxis, permute_dims, ravel, swapaxes
 from .reductions import REDUCTION_RULES, Axis, max_, min_, std, var
 from .stacked import STACKED_RULES, argmax, argmin, argsort, sort
 
@@ -76,17 +76,17 @@ def _torch_sort(x: Any, axis: int = -1, descending: bool = False, **options: Any
 def _torch_median(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """The lower of the two in the middle, with its index where an axis is named; NaN where one is."""
     (x,) = lift(x)
-    where = RULES["where"]
-    lanes = ravel(x) if axis is None else RULES["moveaxis"](x, axis, 0)
+    lanes = ravel(x) if axis is None else moveaxis(x, axis, 0)
     values, indices = _torch_sort(lanes, 0)
     middle, last = (len(lanes) - 1) // 2, len(lanes) - 1
     ended_by_nan = values[last] != values[last]
     value = where(ended_by_nan, values[last], values[middle])
     if axis is None:
         return value
-    index = where(ended_by_nan, indices[last], indices[middle])
+    first_nan = argmax(astype(lanes != lanes, indices.dtype), 0)
+    index = where(ended_by_nan, first_nan, indices[middle])
     pair = (value, index)
-    return ValuesAndIndices(*(RULES["expand_dims"](p, axis) for p in pair) if keepdims else pair)
+    return ValuesAndIndices(*(expand_dims(p, axis) for p in pair) if keepdims else pair)
 
 
 def _torch_norm(x: Any, p: Any = "fro", axis: Axis = None, keepdims: bool = False) -> Cells:

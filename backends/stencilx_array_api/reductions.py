@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .cells import Array, Cells, apply, build, cast, library_function, lift, positions
-from .elementwise import astype, full_like, is_complex, is_floating, to_floating, where
+from .elementwise import astype, full_like, is_complex, is_floating, to_floating, truth, where
 from .moves import broadcast_to, concat, ravel, reshape, stack, unstack
 
 Axis = int | tuple[int, ...] | None
@@ -68,7 +68,19 @@ def folding(name: str, step: str) -> Callable[..., Cells]:
 sum_ = folding("sum", "add")
 max_ = folding("max", "maximum")
 min_ = folding("min", "minimum")
-all_ = folding("all", "logical_and")
+
+
+def _of_truths(name: str, step: str) -> Callable[..., Cells]:
+    rule = folding(name, step)
+
+    def of_truths(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Cells:
+        return rule(truth(*lift(x)), axis, keepdims=keepdims)
+
+    return of_truths
+
+
+all_ = _of_truths("all", "logical_and")
+any_ = _of_truths("any", "logical_or")
 
 
 def mean(x: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Cells:
@@ -97,7 +109,7 @@ def std(x: Any, axis: Axis = None, **options: Any) -> Cells:
 
 def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Cells:
     (x,) = lift(x)
-    ones = astype(astype(x, x.xp.bool), x.xp.asarray(0).dtype)
+    ones = astype(truth(x), x.xp.asarray(0).dtype)
     return sum_(ones, axis, keepdims=keepdims)
 
 
@@ -199,7 +211,7 @@ def nanmean(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Cells:
 
 REDUCTION_RULES: dict[str, Callable[..., Any]] = {
     "all": all_,
-    "any": folding("any", "logical_or"),
+    "any": any_,
     "average": average,
     "count_nonzero": count_nonzero,
     "cumprod": _flat_by_default(cumulative_prod),

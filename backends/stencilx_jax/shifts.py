@@ -45,7 +45,12 @@ class Shifts:
         """What the cells of a box read with one tap: an array of the box's shape."""
         places = [self.plan.geometry.positions(axis, r, o) for axis, (r, o) in enumerate(zip(cells, tap))]
         outside = [_outside(p, n) for p, n in zip(places, self.array.shape)]
-        used = [(self.plan.rules[axis][side], axis, side) for axis, pair in enumerate(outside) for side in (0, 1) if pair[side]]
+        used = [
+            (self.plan.rules[axis][side], axis, side)
+            for axis, pair in enumerate(outside)
+            for side in (0, 1)
+            if pair[side]
+        ]
         if all(isinstance(rule, Constant) for rule, _, _ in used):
             return self._padded(places, outside)
         shifted = [range(p.start + g[0], p.stop + g[0], p.step) for p, g in zip(places, self.ghosts)]
@@ -72,7 +77,9 @@ class Shifts:
     def windows_at_points(self, points: Points) -> Any:
         g = self.plan.geometry
         starts = [
-            jnp.asarray((g.position(axis, 0, g.window.lo[axis]) + self.ghosts[axis][0] + i * g.strides[axis]).astype(np.int32))
+            jnp.asarray(
+                (g.position(axis, 0, g.window.lo[axis]) + self.ghosts[axis][0] + i * g.strides[axis]).astype(np.int32)
+            )
             for axis, i in enumerate(points.index)
         ]
         return self._cut(starts, one_axis=True)

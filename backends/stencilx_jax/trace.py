@@ -211,9 +211,7 @@ class _Recorder:
                 )
         body = hoisted(closed)
         reads = tuple(spec.window or () for spec in self.windows)
-        return JaxFormula(
-            self.kernel, body, None, tuple(closed.consts), reads, self.tree, operations(body), reusable
-        )
+        return JaxFormula(self.kernel, body, None, tuple(closed.consts), reads, self.tree, operations(body), reusable)
 
 
 def _sorted_constants(closed: ClosedJaxpr) -> tuple[dict[int, Any], list[int]]:
@@ -229,8 +227,7 @@ def _sorted_constants(closed: ClosedJaxpr) -> tuple[dict[int, Any], list[int]]:
 
 
 _NO_ARITHMETIC = frozenset(
-    "slice squeeze reshape broadcast_in_dim concatenate transpose rev pad gather dynamic_slice split"
-    " convert_element_type jit pjit custom_jvp_call custom_vjp_call copy copy_p stop_gradient".split()
+    ["slice", "squeeze", "reshape", "broadcast_in_dim", "concatenate", "transpose", "rev", "pad", "gather", "dynamic_slice", "split", "convert_element_type", "jit", "pjit", "custom_jvp_call", "custom_vjp_call", "copy", "copy_p", "stop_gradient"]
 )
 
 

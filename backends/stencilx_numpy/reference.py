@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stencilx.backend import Arguments, Leaf, Runner, WindowSpec
+from stencilx.backend import Arguments, Leaf, Runner, WindowSpec, trial_reads
 from stencilx.boundary import Constant, Edge, Reflect, Rule, Symmetric, Wrap
 from stencilx.errors import KernelError
 from stencilx.offsets import OffsetWindow
@@ -50,7 +50,8 @@ class NumpyBackend:
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Looked:
         if all(spec.window for spec in windows):
             return Looked(kernel, tuple(windows), tuple(spec.window or () for spec in windows), reusable=True)
-        return Looked(kernel, tuple(windows), _trial(kernel, windows, arguments), reusable=False)
+        samples = [_sample(array) for array in arguments.arrays]
+        return Looked(kernel, tuple(windows), trial_reads(kernel, windows, arguments, samples, _stack), reusable=False)
 
     def output(self, plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> tuple[Leaf, ...] | None:
         return None
@@ -59,25 +60,9 @@ class NumpyBackend:
         return lambda arguments, out: _run(plan, formulas, arguments, out)
 
 
-def _trial(
-    kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments
-) -> tuple[tuple[Offset, ...], ...]:
-    """Call the kernel once on windows that answer every read with the field's middle cell, and note the reads."""
-    reads: list[set[Offset]] = [set() for _ in windows]
-
-    def window(spec: WindowSpec, array: np.ndarray, seen: set[Offset]) -> OffsetWindow:
-        middle = array[tuple(n // 2 for n in array.shape)] if array.size else np.zeros((), array.dtype)[()]
-
-        def read(offset: Offset) -> Any:
-            seen.add(offset)
-            return middle
-
-        return OffsetWindow(spec.field, spec.ndim, spec.window, spec.axis_names, read, _stack)
-
-    views = [window(spec, array, seen) for spec, array, seen in zip(windows, arguments.arrays, reads)]
-    args, kwargs = arguments.with_fields(views)
-    kernel(*args, **kwargs)
-    return tuple(tuple(sorted(seen)) for seen in reads)
+def _sample(array: np.ndarray) -> Any:
+    """The field's middle cell stands for any other in the trial call."""
+    return array[tuple(n // 2 for n in array.shape)] if array.size else np.zeros((), array.dtype)[()]
 
 
 def _stack(values: np.ndarray) -> np.ndarray:
