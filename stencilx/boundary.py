@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,7 +147,8 @@ def as_rule(value: Any) -> Rule:
 def resolve(boundary: Any, ndim: int, axis_names: Mapping[str, int], field: str) -> tuple[Sides, ...]:
     """One rule for each side of each axis of a field. Axes that a dict leaves out hold zeros outside."""
     if not isinstance(boundary, Mapping):
-        return ((as_rule(boundary),) * 2,) * ndim
+        rule = as_rule(boundary)
+        return ((rule, rule),) * ndim
     sides: list[Sides] = [(Constant(0), Constant(0))] * ndim
     for key, value in boundary.items():
         sides[_axis(key, ndim, axis_names, field)] = _both_sides(value)
@@ -169,7 +170,8 @@ def _both_sides(value: Any) -> Sides:
         if len(value) != 2:
             raise BoundaryError(f"the boundary of one axis is a rule or (before, after), not {value!r}.")
         return (as_rule(value[0]), as_rule(value[1]))
-    return (as_rule(value),) * 2
+    rule = as_rule(value)
+    return (rule, rule)
 
 
 def boundary_constants(rules: Sequence[Sides]) -> tuple[Any, ...]:
@@ -201,12 +203,11 @@ class Run:
     count: int
 
 
-def ghost_runs(rule: IndexRule, side: int, length: int, count: int) -> list[Run]:
-    """The cells that `count` ghosts before (side 0) or after (side 1) an axis copy, in order, as few runs as may be."""
-    first = -count if side == 0 else length
+def ghost_runs(rule: IndexRule, places: Iterable[int], length: int) -> list[Run]:
+    """The cells that ghosts at these places copy, in order, as few runs as may be."""
     runs: list[Run] = []
-    for position in range(first, first + count):
-        index = rule.index(position, length)
+    for place in places:
+        index = rule.index(place, length)
         last = runs[-1] if runs else None
         step = index - (last.start + last.step * (last.count - 1)) if last else 0
         if last and last.count == 1 and step in (-1, 0, 1):

@@ -90,7 +90,8 @@ def _grid_lines(plan: Plan) -> Iterator[str]:
 
 
 def _field_lines(f: FieldPlan, array: str) -> Iterator[str]:
-    yield f"  field       {f.name}: {array}, window {f.window}, {plural(len(f.reads), 'read')} of {math.prod(f.window.size)}"
+    reads = f"{plural(len(f.reads), 'read')} of {len(f.window)}"
+    yield f"  field       {f.name}: {array}, window {f.window}, {reads}"
     if any(map(any, f.geometry.padding)):
         yield f"  padding     {', '.join(map(str, f.geometry.padding))}"
     for axis, (sides, counts) in enumerate(zip(f.rules, f.ghosts, strict=True)):

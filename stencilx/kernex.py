@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from stencilx import regions
-from stencilx.errors import BackendError, OffsetError, RegionError, WindowError, did_you_mean, join
+from stencilx.errors import BackendError, OffsetError, RegionError, WindowError, did_you_mean, join, plural
 from stencilx.offsets import OffsetWindow
 from stencilx.plan import FieldPlan, Plan
 from stencilx.stencil import Kernel, Options, Stencil, _parameters, centre_frame
@@ -278,14 +278,16 @@ def _rolled(array: Any) -> Any:
     return xp.roll(array, _window_of(array).lo, axis=tuple(range(array.ndim)))
 
 
-class _NamedWindow(OffsetWindow, Mapping):  # type: ignore[type-arg]
+class _NamedWindow(OffsetWindow, Mapping):
     """A window as a mapping from offsets by name, `("i+1", "j")`, to values."""
 
     def __init__(self, array: Any, field: str, named_axis: Mapping[int, str], centred: bool) -> None:
         window, ndim = _window_of(array), array.ndim
         for axis, name in named_axis.items():
             if not -ndim <= axis < ndim:
-                raise WindowError(f"named_axis names axis {axis} {name!r}, but field {field!r} has {ndim} axes.")
+                raise WindowError(
+                    f"named_axis names axis {axis} {name!r}, but field {field!r} has {plural(ndim, 'axis')}."
+                )
         names = {name: axis % ndim for axis, name in named_axis.items()}
         # as in the seed: without `relative`, offsets index the window from its first cell
         origin = window.lo if centred else (0,) * ndim

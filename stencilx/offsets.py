@@ -55,9 +55,9 @@ class OffsetWindow:
     def __getitem__(self, key: Any) -> Any:
         items = self._one_item_for_each_axis(key if isinstance(key, tuple) else (key,))
         choices = [self._offsets(axis, item) for axis, item in enumerate(items)]
+        ranges = [c if isinstance(c, range) else range(c, c + 1) for c in choices]
         if not any(isinstance(c, range) for c in choices):
-            return self._read(tuple(choices))
-        ranges = [c if isinstance(c, range) else (c,) for c in choices]
+            return self._read(tuple(r.start for r in ranges))
         values = np.empty([len(r) for r in ranges], object)
         for index, offset in zip(np.ndindex(*values.shape), itertools.product(*ranges), strict=True):
             values[index] = self._read(offset)

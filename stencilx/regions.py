@@ -97,7 +97,7 @@ def uncovered(found: Iterable[Part], frame: Frame) -> str | None:
     for part in found:
         index = part.cells.index if isinstance(part.cells, Points) else np.ix_(*part.cells)
         free[index] = False
-    holes = [part for part in _from_owners(np.where(free, 0, -1), _whole(grid), 1, boxes_only=True)]
+    holes = _from_owners(np.where(free, 0, -1), _whole(grid), 1, boxes_only=True)
     shown = [box_text(part.cells) for part in holes[:6] if not isinstance(part.cells, Points)]
     return join(shown) if len(holes) <= 6 else f"{', '.join(shown)} and more"
 

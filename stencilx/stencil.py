@@ -94,6 +94,7 @@ class Stencil:
 
     def __init__(self, options: Options, kernel: Kernel | None = None, backend: str | None = None) -> None:
         self._options, self._backend = options, backend
+        self.__wrapped__: Kernel | None = kernel
         self._assignments: list[tuple[Any, Any]] = []
         self._forget()
         if kernel is not None:
@@ -138,7 +139,7 @@ class Stencil:
         load(name)
         other = type(self)(self._options, None, name)
         other._assignments = list(self._assignments)
-        if hasattr(self, "__wrapped__"):
+        if self.__wrapped__:
             functools.update_wrapper(other, self.__wrapped__, updated=())
         return other
 
@@ -175,7 +176,7 @@ class Stencil:
 
     @property
     def _name(self) -> str:
-        if hasattr(self, "__wrapped__"):
+        if self.__wrapped__:
             return kernel_name(self.__wrapped__)
         return f"mesh of {plural(len(self._assignments), 'region')}"
 

@@ -77,7 +77,7 @@ def _scalar(element: Any, xp: Any) -> Cells:
     return Cells(one, xp)
 
 
-def _elements(values: np.ndarray) -> np.ndarray:
+def _elements(values: Any) -> np.ndarray:
     """The elements of an array of scalar Cells."""
     found = np.empty(values.shape, object)
     for index in np.ndindex(*values.shape):

@@ -21,8 +21,7 @@ import array_api_compat
 import numpy as np
 
 from stencilx.errors import KernelError
-
-from .names import (
+from stencilx_array_api.names import (
     ALIASES,
     KEYWORDS,
     NOT_TORCH,
@@ -31,7 +30,7 @@ from .names import (
     torch_keywords,
     torch_name,
 )
-from .operators import Operators
+from stencilx_array_api.operators import Operators
 
 Array = Any  # an array of whatever library the field belongs to
 Rule = Callable[..., Any]
@@ -361,7 +360,7 @@ def stack(cells: Cells, grid_shape: tuple[int, ...]) -> Array:
     For a cell shape of () whose element spans the grid, this is that element itself, not a copy.
     """
     xp, dtype, device = cells.xp, cells.dtype, cells.device
-    items = [cast(xp, e, dtype) for e in cells.elements.flat]
+    items = [cast(cells, e, dtype) for e in cells.elements.flat]
     if cells.shape == () and tuple(items[0].shape) == grid_shape:
         return items[0]
     if not items:
@@ -396,10 +395,11 @@ def common_dtype(cells: Iterable[Cells]) -> Any:
     return xp.result_type(*dtypes, *scalars)
 
 
-def cast(xp: Any, element: Any, dtype: Any) -> Array:
-    """An element as an array of a dtype."""
+def cast(x: Cells, element: Any, dtype: Any) -> Array:
+    """An element as an array of a dtype, in the library and on the device of x."""
+    xp = x.xp
     if isinstance(element, np.generic) or not is_array(element):
-        return xp.asarray(element, dtype=dtype)
+        return xp.asarray(element, dtype=dtype, device=x.device)
     return element if element.dtype == dtype else xp.astype(element, dtype)
 
 

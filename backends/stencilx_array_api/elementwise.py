@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from stencilx.errors import KernelError
-
-from .cells import Cells, apply, build, cast, common_dtype, first_cells, is_array, lift
+from stencilx_array_api.cells import Cells, apply, build, cast, common_dtype, first_cells, is_array, lift
 
 # The array API's, and those of NumPy and PyTorch that have the same name in the library where they work.
 _OF_THE_LIBRARY = """
@@ -47,7 +46,7 @@ def truth(x: Cells) -> Cells:
 def astype(x: Any, dtype: Any, *, copy: bool = True) -> Cells:
     """A cast; `copy` has no meaning, for a kernel's values cannot be written."""
     (x,) = lift(x)
-    return build((cast(x.xp, e, dtype) for e in x.elements.flat), x.shape, x.xp)
+    return build((cast(x, e, dtype) for e in x.elements.flat), x.shape, x.xp)
 
 
 def to_floating(x: Cells) -> Cells:
@@ -65,7 +64,7 @@ def where(condition: Any, *choices: Any) -> Cells:
     if not any(is_array(e) for c in (a, b) for e in c.elements.flat):
         # two Python scalars: the library must be told what the result is made of
         dtype = common_dtype([a, b])
-        a, b = astype(a, dtype), astype(b, dtype)
+        a, b = (build([cast(condition, c.elements.item(), dtype)], (), c.xp) for c in (a, b))
     return apply("where", condition, a, b)
 
 
@@ -150,7 +149,7 @@ def full_like(x: Any, fill_value: Any, *, dtype: Any = None) -> Cells:
     x, fill = lift(x, fill_value)
     wanted = x.dtype if dtype is None else dtype
     items = np.broadcast_to(fill.elements, x.shape)
-    return build((cast(x.xp, e, wanted) for e in items.flat), x.shape, x.xp)
+    return build((cast(x, e, wanted) for e in items.flat), x.shape, x.xp)
 
 
 def _filled_with(value: int) -> Callable[..., Cells]:

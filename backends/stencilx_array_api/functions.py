@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .cells import RULES, Cells, Rule, apply, lift
-from .elementwise import ELEMENTWISE_RULES, astype, where
-from .linalg import LINALG_RULES, tensordot, vector_norm
-from .moves import MOVE_RULES, expand_dims, moveaxis, permute_dims, ravel, swapaxes
-from .reductions import REDUCTION_RULES, Axis, max_, min_, std, var
-from .stacked import STACKED_RULES, argmax, argmin, argsort, sort
+from stencilx_array_api.cells import RULES, Cells, Rule, apply, lift
+from stencilx_array_api.elementwise import ELEMENTWISE_RULES, astype, where
+from stencilx_array_api.linalg import LINALG_RULES, tensordot, vector_norm
+from stencilx_array_api.moves import MOVE_RULES, expand_dims, moveaxis, permute_dims, ravel, swapaxes
+from stencilx_array_api.reductions import REDUCTION_RULES, Axis, max_, min_, std, var
+from stencilx_array_api.stacked import STACKED_RULES, argmax, argmin, argsort, sort
 
 
 class ValuesAndIndices(NamedTuple):

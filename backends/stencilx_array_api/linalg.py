@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Array, Cells, apply, build, cast, common_dtype, lift, positions
-from .elementwise import astype, is_complex, to_floating
-from .moves import diagonal, expand_dims, moveaxis, ravel, stack
-from .reductions import Axis, count_nonzero, max_, min_, sum_
-from .stacked import of_matrices
+from stencilx.errors import KernelError
+from stencilx_array_api.cells import Array, Cells, apply, build, cast, common_dtype, lift, positions
+from stencilx_array_api.elementwise import astype, is_complex, to_floating
+from stencilx_array_api.moves import diagonal, expand_dims, moveaxis, ravel, stack
+from stencilx_array_api.reductions import Axis, count_nonzero, max_, min_, sum_
+from stencilx_array_api.stacked import of_matrices
 
 
 def contract(labels: Sequence[str], result: str, operands: Sequence[Cells]) -> Cells:
@@ -34,7 +35,7 @@ def contract(labels: Sequence[str], result: str, operands: Sequence[Cells]) -> C
     terms = math.prod(sizes[label] for label in summed)
     xp, dtype = operands[0].xp, common_dtype(operands)
     tables = [_table(own, x, order, sizes, terms) for own, x in zip(labels, operands, strict=True)]
-    pools = [[cast(xp, e, dtype) for e in x.elements.flat] for x in operands]
+    pools = [[cast(x, e, dtype) for e in x.elements.flat] for x in operands]
 
     def entry(at: int) -> Array:
         total = None
@@ -76,7 +77,10 @@ def _table(own: str, x: Cells, order: Sequence[str], sizes: dict[str, int], term
 def einsum(subscripts: Any, *operands: Any, **options: Any) -> Cells:
     """NumPy's subscripts; `optimize` and the like choose an order and change nothing here."""
     if not isinstance(subscripts, str):
-        raise TypeError("einsum: write the subscripts as a string, such as 'ij,ij->'")
+        raise KernelError(
+            "the array-API backend cannot evaluate `einsum` of lists of labels",
+            hint="write the subscripts as a string, such as 'ij,ij->'",
+        )
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
     cells = lift(*operands)

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from stencilx.errors import KernelError
-
-from .cells import Cells, build, cast, common_dtype, gather, lift, positions
+from stencilx_array_api.cells import Cells, build, cast, common_dtype, gather, lift, positions
 
 
 def move(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,11 +34,13 @@ def join(function: Callable[..., Any]) -> Callable[..., Cells]:
 
     def rule(arrays: Any, *args: Any, **options: Any) -> Cells:
         parts = lift(*arrays)
-        xp, dtype = parts[0].xp, common_dtype(parts)
-        pool = [cast(xp, e, dtype) for part in parts for e in part.elements.flat]
+        # of the field's device, if one of the parts knows it
+        model = next((part for part in parts if part.device is not None), parts[0])
+        dtype = common_dtype(parts)
+        pool = [cast(model, e, dtype) for part in parts for e in part.elements.flat]
         starts = np.cumsum([0, *(part.size for part in parts)])
         where = [positions(part) + start for part, start in zip(parts, starts, strict=False)]
-        return gather(build(pool, (len(pool),), xp), function(where, *args, **options))
+        return gather(build(pool, (len(pool),), model.xp), function(where, *args, **options))
 
     return rule
 
@@ -50,7 +51,7 @@ def keep(function: Callable[..., Any]) -> Callable[..., Cells]:
     def rule(x: Any, *args: Any, **options: Any) -> Cells:
         (x,) = lift(x)
         # counted from one, so that NumPy's zero is nobody's position
-        return gather(x, function(positions(x) + 1, *args, **options) - 1, cast(x.xp, 0, x.dtype))
+        return gather(x, function(positions(x) + 1, *args, **options) - 1, cast(x, 0, x.dtype))
 
     return rule
 
@@ -63,7 +64,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any 
     if mode == "constant":
         _, filler = lift(x, constant_values)
         where = np.pad(positions(x), pad_width, constant_values=-1)
-        return gather(x, where, cast(x.xp, filler.elements.item(), x.dtype))
+        return gather(x, where, cast(x, filler.elements.item(), x.dtype))
     if mode not in _COPYING_PADS:
         raise KernelError(
             f"the array-API backend cannot evaluate `np.pad` with mode={mode!r} on whole slices",

@@ -14,108 +14,114 @@ class Operators:
     def _call(self, name: str, *args: Any, **options: Any) -> Any:
         raise NotImplementedError
 
+    def _operate(self, name: str, left: Any, right: Any) -> Any:
+        # who opts out of NumPy's ufuncs, as a window to be indexed by offset does, has the reflected operator
+        if any(getattr(side, "__array_ufunc__", self) is None for side in (left, right)):
+            return NotImplemented
+        return self._call(name, left, right)
+
     def __add__(self, other: Any) -> Self:
-        return self._call("add", self, other)
+        return self._operate("add", self, other)
 
     def __radd__(self, other: Any) -> Self:
-        return self._call("add", other, self)
+        return self._operate("add", other, self)
 
     def __sub__(self, other: Any) -> Self:
-        return self._call("subtract", self, other)
+        return self._operate("subtract", self, other)
 
     def __rsub__(self, other: Any) -> Self:
-        return self._call("subtract", other, self)
+        return self._operate("subtract", other, self)
 
     def __mul__(self, other: Any) -> Self:
-        return self._call("multiply", self, other)
+        return self._operate("multiply", self, other)
 
     def __rmul__(self, other: Any) -> Self:
-        return self._call("multiply", other, self)
+        return self._operate("multiply", other, self)
 
     def __truediv__(self, other: Any) -> Self:
-        return self._call("divide", self, other)
+        return self._operate("divide", self, other)
 
     def __rtruediv__(self, other: Any) -> Self:
-        return self._call("divide", other, self)
+        return self._operate("divide", other, self)
 
     def __floordiv__(self, other: Any) -> Self:
-        return self._call("floor_divide", self, other)
+        return self._operate("floor_divide", self, other)
 
     def __rfloordiv__(self, other: Any) -> Self:
-        return self._call("floor_divide", other, self)
+        return self._operate("floor_divide", other, self)
 
     def __mod__(self, other: Any) -> Self:
-        return self._call("remainder", self, other)
+        return self._operate("remainder", self, other)
 
     def __rmod__(self, other: Any) -> Self:
-        return self._call("remainder", other, self)
+        return self._operate("remainder", other, self)
 
     def __divmod__(self, other: Any) -> tuple[Self, Self]:
-        return self._call("divmod", self, other)
+        return self._operate("divmod", self, other)
 
     def __rdivmod__(self, other: Any) -> tuple[Self, Self]:
-        return self._call("divmod", other, self)
+        return self._operate("divmod", other, self)
 
     def __pow__(self, other: Any) -> Self:
-        return self._call("pow", self, other)
+        return self._operate("pow", self, other)
 
     def __rpow__(self, other: Any) -> Self:
-        return self._call("pow", other, self)
+        return self._operate("pow", other, self)
 
     def __matmul__(self, other: Any) -> Self:
-        return self._call("matmul", self, other)
+        return self._operate("matmul", self, other)
 
     def __rmatmul__(self, other: Any) -> Self:
-        return self._call("matmul", other, self)
+        return self._operate("matmul", other, self)
 
     def __and__(self, other: Any) -> Self:
-        return self._call("bitwise_and", self, other)
+        return self._operate("bitwise_and", self, other)
 
     def __rand__(self, other: Any) -> Self:
-        return self._call("bitwise_and", other, self)
+        return self._operate("bitwise_and", other, self)
 
     def __or__(self, other: Any) -> Self:
-        return self._call("bitwise_or", self, other)
+        return self._operate("bitwise_or", self, other)
 
     def __ror__(self, other: Any) -> Self:
-        return self._call("bitwise_or", other, self)
+        return self._operate("bitwise_or", other, self)
 
     def __xor__(self, other: Any) -> Self:
-        return self._call("bitwise_xor", self, other)
+        return self._operate("bitwise_xor", self, other)
 
     def __rxor__(self, other: Any) -> Self:
-        return self._call("bitwise_xor", other, self)
+        return self._operate("bitwise_xor", other, self)
 
     def __lshift__(self, other: Any) -> Self:
-        return self._call("bitwise_left_shift", self, other)
+        return self._operate("bitwise_left_shift", self, other)
 
     def __rlshift__(self, other: Any) -> Self:
-        return self._call("bitwise_left_shift", other, self)
+        return self._operate("bitwise_left_shift", other, self)
 
     def __rshift__(self, other: Any) -> Self:
-        return self._call("bitwise_right_shift", self, other)
+        return self._operate("bitwise_right_shift", self, other)
 
     def __rrshift__(self, other: Any) -> Self:
-        return self._call("bitwise_right_shift", other, self)
+        return self._operate("bitwise_right_shift", other, self)
 
     def __lt__(self, other: Any) -> Self:
-        return self._call("less", self, other)
+        return self._operate("less", self, other)
 
     def __le__(self, other: Any) -> Self:
-        return self._call("less_equal", self, other)
+        return self._operate("less_equal", self, other)
 
     def __gt__(self, other: Any) -> Self:
-        return self._call("greater", self, other)
+        return self._operate("greater", self, other)
 
     def __ge__(self, other: Any) -> Self:
-        return self._call("greater_equal", self, other)
+        return self._operate("greater_equal", self, other)
 
     # `object` promises bool for these two; Any keeps the promise for the type checker.
     def __eq__(self, other: Any) -> Any:
-        return self._call("equal", self, other)
+        return self._operate("equal", self, other)
 
     def __ne__(self, other: Any) -> Any:
-        return self._call("not_equal", self, other)
+        return self._operate("not_equal", self, other)
 
     def __neg__(self) -> Self:
         return self._call("negative", self)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .cells import Array, Cells, apply, build, cast, library_function, lift, positions
-from .elementwise import astype, full_like, is_complex, is_floating, to_floating, truth, where
-from .moves import broadcast_to, concat, ravel, reshape, stack, unstack
+from stencilx_array_api.cells import Array, Cells, apply, build, cast, library_function, lift, positions
+from stencilx_array_api.elementwise import astype, full_like, is_complex, is_floating, to_floating, truth, where
+from stencilx_array_api.moves import broadcast_to, concat, ravel, reshape, stack, unstack
 
 Axis = int | tuple[int, ...] | None
 
@@ -37,7 +37,7 @@ def reduce(x: Any, axis: Axis, keepdims: bool, fold: Callable[[list[Array]], Arr
     kept = tuple(n for i, n in enumerate(x.shape) if i not in axes)
     length = math.prod(x.shape[i] for i in axes)
     lanes = np.moveaxis(positions(x), axes, list(range(-len(axes), 0))).reshape(math.prod(kept), length)
-    flat = [cast(x.xp, e, dtype) for e in x.elements.flat]
+    flat = [cast(x, e, dtype) for e in x.elements.flat]
     folded = build((fold([flat[p] for p in lane]) for lane in lanes), kept, x.xp)
     if keepdims:
         shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape))

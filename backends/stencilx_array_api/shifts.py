@@ -59,7 +59,8 @@ class Shifts:
             shape[axis] = count
             return [self.xp.full(tuple(shape), rule.value, dtype=array.dtype, device=self.device)]
         pieces = []
-        for run in ghost_runs(rule, side, array.shape[axis], count):
+        n = array.shape[axis]
+        for run in ghost_runs(rule, range(n, n + count) if side else range(-count, 0), n):
             low = min(run.start, run.start + run.step * (run.count - 1))
             key = [slice(None)] * array.ndim
             key[axis] = slice(low, low + 1 + (run.count - 1) * abs(run.step))

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from .cells import Cells, from_stacked, library_function, lift
-from .cells import stack as stack_grid
-from .elementwise import to_floating, where
-from .moves import broadcast_to, expand_dims, moveaxis, ravel, reshape, squeeze, stack
-from .reductions import Axis
+from stencilx_array_api.cells import Cells, from_stacked, library_function, lift
+from stencilx_array_api.cells import stack as stack_grid
+from stencilx_array_api.elementwise import to_floating, where
+from stencilx_array_api.moves import broadcast_to, expand_dims, moveaxis, ravel, reshape, squeeze, stack
+from stencilx_array_api.reductions import Axis
 
 _TRANSFORMS = ("fft", "hfft", "ifft", "ihfft", "irfft", "rfft")
 _TRANSFORMS_OF_ALL_AXES = ("fftn", "ifftn", "irfftn", "rfftn")

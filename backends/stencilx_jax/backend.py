@@ -27,8 +27,8 @@ class JaxBackend:
 
     def signature(self, arguments: Arguments) -> Hashable:
         leaves, tree = jax.tree.flatten((arguments.args, arguments.kwargs))
-        config = jax.config.jax_enable_x64, jax.config.jax_numpy_dtype_promotion
-        return tree, config, tuple(map(_leaf_signature, leaves))
+        precision = jnp.result_type(float)  # tells whether 64 bits are on
+        return tree, precision, tuple(map(_leaf_signature, leaves))
 
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> JaxFormula:
         return trace(kernel, windows, arguments)

@@ -21,6 +21,12 @@ from stencilx_jax.jaxprs import as_function
 from stencilx_jax.shifts import Shifts
 from stencilx_jax.trace import JaxFormula, field_dtype
 
+STRIPS_FROM = 1 << 15
+"""Boxes of fewer cells are not cut into an inner part and strips: the padded copy is cheaper than more code."""
+
+STRIPS_UP_TO = 64
+"""Nor are formulas of more reads, whose code would be compiled several times."""
+
 
 def run(
     plan: Plan,
@@ -40,22 +46,43 @@ def run(
     """
     arrays = [jnp.asarray(a, field_dtype(a, f.constants)) for a, f in zip(fields, plan.fields)]
     shifts = [Shifts(f, array, plan.grid) for f, array in zip(plan.fields, arrays)]
-    shapes = formulas[0].shapes if formulas else [()]
-    if plan.cells == 0:
-        dtypes = [aval.dtype for aval in formulas[0].closed.out_avals] if formulas else [arrays[0].dtype]
-        pieces: list[list[Any]] = [[] for _ in shapes]
-    else:
-        dtypes = []
-        pieces = [[] for _ in shapes]
+    avals = formulas[0].closed.out_avals if formulas else [jax.typeof(arrays[0][(0,) * arrays[0].ndim])]
+    parts: list[Part] = []
+    pieces: list[list[Any]] = [[] for _ in avals]
     for part in plan.parts:
         number = plan.values[part.owner].kernel
         if number is None:
-            results = [_filling(plan, part, fillings[part.owner], shape) for shape in shapes]
+            parts.append(part)
+            results = [[_filling(plan, part, fillings[part.owner], aval.shape) for aval in avals]]
         else:
-            results = _apply(formulas[number], part, shifts, dynamic, constants[number])
-        for leaf, result in zip(pieces, results):
-            leaf.append(result)
-    return [_assembled(plan, leaf, shape, fields[0]) for leaf, shape in zip(pieces, shapes)]
+            strips = split_by_strips(formulas[number], part, shifts)
+            parts.extend(strips)
+            results = [_apply(formulas[number], some, shifts, dynamic, constants[number]) for some in strips]
+        for leaf, values in zip(pieces, zip(*results)):
+            leaf.extend(values)
+    return [_assembled(plan, parts, leaf, aval, fields[0]) for leaf, aval in zip(pieces, avals)]
+
+
+def split_by_strips(formula: JaxFormula, part: Part, shifts: Sequence[Shifts]) -> list[Part]:
+    """A large box as its inner cells, whose reads are plain slices, and thin strips along walls that copy cells.
+
+    Without it, a wall that wraps or mirrors would cost a padded copy of the whole field.
+    """
+    if isinstance(part.cells, Points) or formula.inputs is None:
+        return [part]
+    if part.count < STRIPS_FROM or len(formula.inputs) > STRIPS_UP_TO:
+        return [part]
+    strips, inner = [], part.cells
+    for axis, cells in enumerate(part.cells):
+        bounds = [shifts[f].inner(axis, cells, tap[axis]) for f, tap in formula.inputs]
+        low, high = max((b[0] for b in bounds), default=0), min((b[1] for b in bounds), default=len(cells))
+        if low >= high:
+            return [part]
+        for some in (cells[:low], cells[high:]):
+            if some:
+                strips.append(Part(part.owner, (*inner[:axis], some, *inner[axis + 1 :])))
+        inner = (*inner[:axis], cells[low:high], *inner[axis + 1 :])
+    return [Part(part.owner, inner), *strips]
 
 
 def _apply(
@@ -94,20 +121,17 @@ def _filling(plan: Plan, part: Part, value: Any, shape: Sequence[int]) -> Any:
     return flat.reshape([*taken.shape, *shape]) if whole else flat[taken]
 
 
-def _assembled(plan: Plan, pieces: Sequence[Any], shape: tuple[int, ...], first_field: Any) -> Any:
+def _assembled(plan: Plan, parts: Sequence[Part], pieces: Sequence[Any], aval: Any, first_field: Any) -> Any:
     """The pieces of one leaf put in their places: in a new array, or in a copy of the first field."""
     if plan.into_copy:
-        dtype = jnp.result_type(first_field, *pieces)
+        dtype, frame = jnp.result_type(first_field, *pieces), plan.frame.cells
         result = jnp.asarray(first_field, dtype)
-        frame = plan.frame.cells
     else:
-        dtype = jnp.result_type(*pieces)
-        pieces = [piece.astype(dtype) for piece in pieces]
-        frame = tuple(range(n) for n in plan.grid)
-        if len(plan.parts) == 1 and plan.parts[0].count == plan.cells and not isinstance(plan.parts[0].cells, Points):
-            return pieces[0]
-        result = jnp.zeros(plan.grid + shape, dtype)
-    for part, piece in zip(plan.parts, pieces):
+        dtype, frame = jnp.result_type(*pieces) if pieces else aval.dtype, tuple(range(n) for n in plan.grid)
+        if len(parts) == 1 and parts[0].count == plan.cells and not isinstance(parts[0].cells, Points):
+            return pieces[0].astype(dtype)
+        result = jnp.zeros(plan.grid + aval.shape, dtype)
+    for part, piece in zip(parts, pieces):
         result = _placed(result, piece.astype(dtype), part.cells, frame)
     return result
 

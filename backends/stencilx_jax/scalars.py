@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 
 from stencilx_jax.jaxprs import ClosedJaxpr, JaxprEqn, Literal, alone, inner
 
@@ -64,14 +65,14 @@ def evaluate(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
 def _step(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     name = eqn.primitive.name
     if name in _CALLS:
-        body = inner(eqn.params.get("jaxpr", eqn.params.get("call_jaxpr")))
-        return evaluate(body, operands)
+        body = eqn.params["jaxpr" if "jaxpr" in eqn.params else "call_jaxpr"]
+        return evaluate(inner(body), operands)
     if any(isinstance(o, Cells) for o in operands):
         rule = _RULES.get(name)
         result = rule(eqn, operands) if rule else None
         if result is not None:
             return result if isinstance(result, list) else [result]
-    elif all(_is_index(v.aval) for v in eqn.outvars) and not any(isinstance(o, jax.core.Tracer) for o in operands):
+    elif all(_is_index(v.aval) for v in eqn.outvars) and not any(isinstance(o, Tracer) for o in operands):
         with jax.ensure_compile_time_eval():  # constant indices stay constant, so that a gather may be a move
             return [np.asarray(result) for result in alone(eqn, operands)]
     return alone(eqn, [stacked(o) for o in operands])
@@ -99,7 +100,7 @@ def elements(value: Any) -> np.ndarray:
 def _element(array: Any, index: tuple[int, ...]) -> Any:
     if not index:
         return array
-    if isinstance(array, (np.ndarray, np.generic)):
+    if isinstance(array, np.ndarray):
         return array[index]
     one = lax.slice(array, index, [i + 1 for i in index])
     return lax.squeeze(one, range(len(index)))
@@ -253,7 +254,7 @@ def _split(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
 def _by_numbers(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     """Moves with rules of their own are done on element numbers: the answer says which element went where."""
     source, *rest = operands
-    if any(isinstance(o, jax.core.Tracer) for o in rest):
+    if any(isinstance(o, Tracer) for o in rest):
         return None  # indices that depend on data
     table = source.elements.ravel() if isinstance(source, Cells) else None
     if eqn.primitive.name == "pad":
@@ -270,7 +271,7 @@ def _by_numbers(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
 
 
 @_rule("dot_general")
-def _dot_general(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
+def _dot_general(eqn: Any, operands: Sequence[Any]) -> Any:
     """A small product of matrices, written out as sums of products."""
     ((left_sum, right_sum), (left_batch, right_batch)) = eqn.params["dimension_numbers"]
     dtype = eqn.outvars[0].aval.dtype

@@ -1,12 +1,13 @@
 """Shifted copies of a field: what one read gives, for a box of cells at a time.
 
 A read that stays inside the array is a plain slice. One that sticks out where constants lie outside is a slice with
-that constant padded on (XLA fuses it: nothing padded is stored). For other rules the field is extended once, axis 0
-first, and sliced.
+that constant padded on (XLA fuses it: nothing padded is stored). For other rules a thin strip of cells is put together
+from slices, and for anything larger the field is extended once, axis 0 first, and sliced.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from stencilx.boundary import Constant, IndexRule, Rule, ghost_runs
+from stencilx.boundary import Constant, IndexRule, Rule, Sides, ghost_runs
 from stencilx.plan import FieldPlan
 from stencilx.regions import Box, Points
 from stencilx.window import Offset
@@ -33,28 +34,45 @@ class Shifts:
     def extended(self) -> Any:
         """The field with all ghosts that are read."""
         if self._extended is None:
-            array = self.array
-            for axis, counts in enumerate(self.ghosts):
-                pieces = [_ghosts(array, axis, side, self.plan.rules[axis][side], counts[side]) for side in (0, 1)]
-                if any(counts):
-                    array = lax.concatenate([p for p in (pieces[0], array, pieces[1]) if p is not None], axis)
-            self._extended = array
+            self._extended = self.array
+            for axis, (before, after) in enumerate(self.ghosts):
+                places = range(-before, self.array.shape[axis] + after)
+                self._extended = _along(self._extended, axis, places, (before, after), self.plan.rules[axis])
         return self._extended
+
+    def inner(self, axis: int, cells: range, tap: int) -> tuple[int, int]:
+        """Which of the cells, first to one after the last, read no copied ghost with a tap."""
+        places = self.plan.geometry.positions(axis, cells, tap)
+        before, after = _outside(places, self.array.shape[axis])
+        low, high = self.plan.rules[axis]
+        return before * isinstance(low, IndexRule), len(cells) - after * isinstance(high, IndexRule)
 
     def read(self, tap: Offset, cells: Box) -> Any:
         """What the cells of a box read with one tap: an array of the box's shape."""
         places = [self.plan.geometry.positions(axis, r, o) for axis, (r, o) in enumerate(zip(cells, tap))]
         outside = [_outside(p, n) for p, n in zip(places, self.array.shape)]
-        used = [
-            (self.plan.rules[axis][side], axis, side)
-            for axis, pair in enumerate(outside)
-            for side in (0, 1)
-            if pair[side]
-        ]
-        if all(isinstance(rule, Constant) for rule, _, _ in used):
+        rules = [rule for pair, sides in zip(outside, self.plan.rules) for n, rule in zip(pair, sides) if n]
+        if all(isinstance(rule, Constant) for rule in rules):
             return self._padded(places, outside)
+        if math.prod(map(len, cells)) * len(self.plan.reads) <= self.array.size:
+            return self._gathered(places, outside)
         shifted = [range(p.start + g[0], p.stop + g[0], p.step) for p, g in zip(places, self.ghosts)]
         return _sliced(self.extended, shifted)
+
+    def _gathered(self, places: Sequence[range], outside: Sequence[tuple[int, int]]) -> Any:
+        """A thin strip, put together axis by axis from slices: nothing larger is stored.
+
+        The axes along which it is thin come first. Copies along different axes may be made in any order; constants
+        come last, in the order of their axes, for the later one holds the corners.
+        """
+        filled = [
+            any(n and isinstance(rule, Constant) for n, rule in zip(pair, sides))
+            for pair, sides in zip(outside, self.plan.rules)
+        ]
+        array = self.array
+        for axis in sorted(range(len(places)), key=lambda a: (filled[a], a if filled[a] else len(places[a]))):
+            array = _along(array, axis, places[axis], outside[axis], self.plan.rules[axis])
+        return array
 
     def read_points(self, tap: Offset, points: Points) -> Any:
         """What single cells read with one tap: an array with one axis."""
@@ -128,23 +146,31 @@ def _sliced(array: Any, places: Sequence[range]) -> Any:
     return array if whole else lax.slice(array, starts, limits, steps)
 
 
-def _ghosts(array: Any, axis: int, side: int, rule: Rule, count: int) -> Any:
-    """The ghosts on one side of one axis, as copies of what is there already."""
-    if not count:
-        return None
+def _along(array: Any, axis: int, places: range, outside: tuple[int, int], rules: Sides) -> Any:
+    """An array at places along one axis, some of which lie outside it."""
+    inside = places[outside[0] : len(places) - outside[1]]
+    middle = [range(n) for n in array.shape]
+    middle[axis] = inside
+    before = _ghosts(array, axis, places[: outside[0]], rules[0])
+    after = _ghosts(array, axis, places[len(places) - outside[1] :], rules[1])
+    pieces = [*before, *([_sliced(array, middle)] if len(inside) else []), *after]
+    return pieces[0] if len(pieces) == 1 else lax.concatenate(pieces, axis)
+
+
+def _ghosts(array: Any, axis: int, places: range, rule: Rule) -> list[Any]:
+    """The ghosts at places on one side of one axis, piece by piece, as copies of what is there."""
+    if not places:
+        return []
     shape = list(array.shape)
     if not isinstance(rule, IndexRule):
-        shape[axis] = count
-        return jnp.full(shape, rule.value, array.dtype)
+        shape[axis] = len(places)
+        return [jnp.full(shape, rule.value, array.dtype)]
     pieces = []
-    for run in ghost_runs(rule, side, array.shape[axis], count):
+    for run in ghost_runs(rule, places, array.shape[axis]):
+        low = min(run.start, run.start + run.step * (run.count - 1))
+        piece = lax.slice_in_dim(array, low, low + 1 + (run.count - 1) * abs(run.step), axis=axis)
         if run.step == 0:
             shape[axis] = run.count
-            one = lax.slice_in_dim(array, run.start, run.start + 1, axis=axis)
-            pieces.append(lax.broadcast_in_dim(one, shape, range(array.ndim)))
-        elif run.step == 1:
-            pieces.append(lax.slice_in_dim(array, run.start, run.start + run.count, axis=axis))
-        else:
-            low = run.start - run.count + 1
-            pieces.append(lax.rev(lax.slice_in_dim(array, low, run.start + 1, axis=axis), (axis,)))
-    return pieces[0] if len(pieces) == 1 else lax.concatenate(pieces, axis)
+            piece = lax.broadcast_in_dim(piece, shape, range(array.ndim))
+        pieces.append(lax.rev(piece, (axis,)) if run.step < 0 else piece)
+    return pieces

@@ -7,6 +7,7 @@ that windows may be inferred. What comes out is walked (`scalars.py`) into a for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from stencilx.backend import Arguments, WindowSpec
 from stencilx.errors import KernelError, line_of
@@ -127,7 +129,7 @@ class _Recorder:
         abstract = [self._abstract(spec, dtype) for spec, dtype in zip(self.windows, self.dtypes)]
         dynamic = self.parameters.dynamic
         closed = jax.make_jaxpr(self._call)(abstract, dynamic)
-        reusable = not any(isinstance(c, jax.core.Tracer) for c in closed.consts)
+        reusable = not any(isinstance(c, Tracer) for c in closed.consts)
         if any(spec.window and not spec.relative and len(spec.window) > LARGE for spec in self.windows):
             return self._on_whole_windows(closed, reusable)
         return self._on_scalars(closed, abstract, reusable)
@@ -219,26 +221,23 @@ def _sorted_constants(closed: ClosedJaxpr) -> tuple[dict[int, Any], list[int]]:
     fixed = {
         place: np.asarray(value)
         for place, value in enumerate(closed.consts)
-        if not isinstance(value, jax.core.Tracer)
+        if not isinstance(value, Tracer)
         and np.size(value) < 100_000
         and (jnp.issubdtype(value.dtype, jnp.integer) or jnp.issubdtype(value.dtype, jnp.bool_))
     }
     return fixed, [place for place in range(len(closed.consts)) if place not in fixed]
 
 
-_NO_ARITHMETIC = frozenset(
-    ["slice", "squeeze", "reshape", "broadcast_in_dim", "concatenate", "transpose", "rev", "pad", "gather", "dynamic_slice", "split", "convert_element_type", "jit", "pjit", "custom_jvp_call", "custom_vjp_call", "copy", "copy_p", "stop_gradient"]
-)
+_MOVES = {"slice", "squeeze", "reshape", "broadcast_in_dim", "concatenate", "transpose", "rev", "pad", "gather", "copy"}
+_MOVES |= {"dynamic_slice", "split", "convert_element_type", "copy_p", "stop_gradient"}
+_CALLS = {"jit", "pjit", "custom_jvp_call", "custom_vjp_call"}
 
 
 def operations(closed: ClosedJaxpr) -> int:
     """Arithmetic operations of a formula: one for each element that an equation computes; moves are free."""
-    sizes = (
-        sum(int(np.prod(v.aval.shape)) for v in eqn.outvars)
-        for eqn in walk(closed.jaxpr)
-        if eqn.primitive.name not in _NO_ARITHMETIC
-    )
-    return sum(sizes)
+    computed = (eqn for eqn in walk(closed.jaxpr) if eqn.primitive.name not in _MOVES | _CALLS)
+    avals: list[Any] = [var.aval for eqn in computed for var in eqn.outvars]
+    return sum(math.prod(aval.shape) for aval in avals)
 
 
 def _explained(error: Exception, kernel: Callable[..., Any], windows: Sequence[WindowSpec]) -> KernelError | None:
@@ -248,7 +247,7 @@ def _explained(error: Exception, kernel: Callable[..., Any], windows: Sequence[W
         return KernelError(
             f"{name} asks for the truth of a traced value (if, while, and, or, not, assert).",
             where=where,
-            hint="choose between values with jnp.where(condition, a, b) or jax.lax.cond; for & and | use the operators.",
+            hint="choose with jnp.where(condition, a, b) or jax.lax.cond; for and, or, not write &, |, ~.",
         )
     if isinstance(error, (jax.errors.TracerIntegerConversionError, jax.errors.ConcretizationTypeError)):
         return KernelError(

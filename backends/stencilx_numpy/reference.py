@@ -156,7 +156,7 @@ def _cut(f: FieldPlan, array: np.ndarray, cell: Index, taps: Sequence[range]) ->
 
 
 def _value(f: FieldPlan, array: np.ndarray, place: list[int]) -> Any:
-    """The array's value at a place, or what its boundary rules say. The last axis was extended last: it is asked first."""
+    """The array's value at a place, or what its boundary rules say: the axis that was extended last is asked first."""
     for axis in reversed(range(array.ndim)):
         n = array.shape[axis]
         if place[axis] < 0 or place[axis] >= n:

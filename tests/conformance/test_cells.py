@@ -387,6 +387,18 @@ def test_parameter_without_dimensions_is_strong(library):
     assert (x * library.asarray(2.0, dtype=library.float64)).dtype == library.float64
 
 
+def test_operator_gives_way_to_who_opts_out_of_ufuncs(library):
+    class Window:
+        __array_ufunc__ = None
+
+        def __rmul__(self, other):
+            return "the window's own"
+
+    assert cells_of(windows(), library) * Window() == "the window's own"
+    with pytest.raises(TypeError):
+        cells_of(windows(), library) - Window()
+
+
 # ---------------------------------------------------------------- indexing
 
 KEYS = [
@@ -805,6 +817,11 @@ def test_option_that_has_no_rule(library):
         np.pad(x, 1, mode="linear_ramp")
 
 
+def test_einsum_of_lists_of_labels(library):
+    with pytest.raises(KernelError, match=r"cannot evaluate `einsum` of lists of labels"):
+        np.einsum(cells_of(windows(), library), [0, 1], [0])
+
+
 def test_function_that_the_library_lacks():
     strict = pytest.importorskip("array_api_strict")
     with pytest.raises(KernelError, match="`cbrt` is not among the functions of array_api_strict"):
@@ -929,3 +946,26 @@ def test_no_patches_for_sums_of_products(library, monkeypatch):
     np.sum(x * x) + np.einsum("ij,ij->", x, x) + np.var(x) + np.linalg.norm(np.flip(x)) + np.max(x @ x.T)
     with pytest.raises(AssertionError):
         np.median(x)
+
+
+def test_everything_stays_on_the_device_of_the_field():
+    strict = pytest.importorskip("array_api_strict")
+    device = strict.Device("device1")
+    x = from_stacked(strict.asarray(windows("float64"), device=device), 2, strict)
+    weights = np.asarray([[0.5, -1, 2], [3, 0.25, -7]])
+    for value in (
+        x * weights,
+        np.pad(x, 1),
+        np.pad(x, 1, constant_values=2.5),
+        np.tril(x),
+        np.stack([x[0, 0], as_cells(2.0, strict)]),
+        np.where(x > 0, 1.0, -1.0),
+        np.where(weights > 0, x, 0),
+        np.full_like(x, 2),
+        np.clip(x, -1, weights),
+        np.einsum("ij,kj->ik", x, weights),
+        np.nanmax(x, axis=0),
+        np.median(x) + np.linalg.norm(x, axis=0),
+        np.linalg.svdvals(x @ weights.T),
+    ):
+        assert stack(value, GRID).device == device

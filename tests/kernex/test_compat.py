@@ -1,4 +1,4 @@
-"""kernex's API as its programs use it: windows, names, regions, transformations. Where kernex was wrong, what is right."""
+"""kernex's API as its programs use it. Where kernex itself was wrong, what is right."""
 
 import functools
 
@@ -50,8 +50,8 @@ def test_relative_window_is_the_rolled_array():
     [
         (lambda x: x[0], [1, 2, 4, 7, 11]),
         (lambda x: x[-1], [0, 1, 2, 4, 7]),
-        (lambda x: x[1] + 10 * x[2], [42, 74, 111, 7 * 0 + 11, 0]),
-        (lambda x: jnp.sum(x), [7, 14, 24, 24, 22 - 4]),
+        (lambda x: x[1] + 10 * x[2], [42, 74, 117, 11, 0]),
+        (lambda x: jnp.sum(x), [7, 14, 24, 22, 18]),
         (lambda x: jnp.sum(x[0:2]), [3, 6, 11, 18, 11]),
         (lambda x: jnp.max(x[-1:]), [0, 1, 2, 4, 7]),
     ],
@@ -319,10 +319,9 @@ def test_lax_scan_with_kmap(map_kind):
     assert_array_equal(repeated(add, jnp.ones([10]), 2), [1, 7, 9, 9, 9, 9, 9, 9, 7, 1])
 
 
-@pytest.mark.parametrize("map_kind", MAP_KINDS)
-def test_conv2d_and_its_gradients(map_kind):
+def test_conv2d_and_its_gradients():
     @jax.jit
-    @kex.kmap(kernel_size=(3, 3, 3), padding=("valid", "same", "same"), map_kind=map_kind)
+    @kex.kmap(kernel_size=(3, 3, 3), padding=("valid", "same", "same"), map_kind="lmap")
     def conv(x, w):
         return jnp.sum(x * w)
 

@@ -56,15 +56,16 @@ def test_mesh(program, data):
     background = data.draw(st.sampled_from([None, slice(None), ...]))
     chosen = [] if background is None else [background]
     chosen += [data.draw(keys(x.shape)) for _ in range(3 - len(chosen))]
-    owner = np.full(x.shape, -1)
+    owner, outside = np.full(x.shape, -1), -1
     F = kex.kmap(**options)
     for number, key in enumerate(chosen):
         owner[key] = number
+        outside = number if (owner == number).all() else outside
         F[key] = lambda window, number=number: window[(0,) * window.ndim] - window[(-1,) * window.ndim] + 100 * number
 
     def kernel(centre, window):
         inside = all(0 <= c < n for c, n in zip(centre, x.shape, strict=True))
-        number = owner[centre] if inside else 0 if (owner >= 0).all() and background is not None else -1
+        number = owner[centre] if inside else outside
         if number < 0:
             raise LookupError
         return window[(0,) * window.ndim] - window[(-1,) * window.ndim] + 100 * number

@@ -12,7 +12,7 @@ import stencilx.kernex as kex
 
 
 def random(*shape, seed=0):
-    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape))
 
 
 def test_sum_all():
@@ -117,7 +117,7 @@ def test_gaussian_blur_with_the_weights_of_a_gaussian():
 
     @kex.kmap(kernel_size=(size, size), padding="same")
     def blur(x):
-        w = jnp.exp(-((jnp.arange(size) - size // 2) ** 2) / (2 * sigma**2))
+        w = jnp.exp(-(jnp.linspace(-(size // 2), size // 2, size) ** 2) / (2 * sigma**2))
         w = jnp.outer(w, w)
         return jnp.sum(x * w) / jnp.sum(w)
 
