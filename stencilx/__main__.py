@@ -136,7 +136,7 @@ def report_check(check: demo.Check, cell_seconds: float) -> None:
 
 
 def report_recovery(recovery: demo.Recovery, true: float) -> None:
-    start, found, gradient = recovery.start, recovery.found, f"{1e3 * recovery.seconds:.2g} ms each"
+    start, found, gradient = recovery.start, recovery.found, f"{1e3 * recovery.seconds:.3g} ms each"
     print("\nThe diffusivity again, by gradient descent through the stencil and its time loop")
     say("data", f"the elevations before and after {recovery.steps} steps")
     say("gradients", f"{recovery.iterations} of the mean squared misfit by log D, {gradient}")

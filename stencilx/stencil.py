@@ -104,6 +104,7 @@ class Stencil:
     def _forget(self) -> None:
         self._cache: dict[Any, Prepared] = {}
         self._captured: list[Any] = []
+        self._field_places: tuple[int, ...] | None = None
 
     # Regions
 
@@ -311,7 +312,9 @@ class Stencil:
             raise RegionError(
                 "the stencil has no kernel yet.", hint="decorate one, or assign to regions: F[...] = kernel."
             )
-        places = self._places()
+        if self._field_places is None:
+            self._field_places = self._places()
+        places = self._field_places
         if kwargs:
             args, kwargs = self._to_positions(args, kwargs, max(places))
         if len(args) <= max(places):
@@ -326,16 +329,19 @@ class Stencil:
         fields = self._options.fields
         if isinstance(fields, int):
             return tuple(range(fields))
-        for kernel in self._kernels:
+        kernels = self._kernels
+        for kernel in kernels:
             names = _parameters(kernel)
-            unknown = [name for name in fields if name not in names]
-            if unknown:
-                raise FieldError(
-                    f"fields names {unknown[0]!r}, but the parameters of {kernel_name(kernel)} are {', '.join(names)}.",
-                    hint=did_you_mean(unknown[0], names),
-                )
-            return tuple(names.index(name) for name in fields)
-        return tuple(range(len(fields)))
+            if all(name in names for name in fields):
+                return tuple(names.index(name) for name in fields)
+        if not kernels:
+            return tuple(range(len(fields)))
+        names = _parameters(kernels[0])
+        unknown = next(name for name in fields if name not in names)
+        raise FieldError(
+            f"fields names {unknown!r}, but the parameters of {kernel_name(kernels[0])} are {', '.join(names)}.",
+            hint=did_you_mean(unknown, names),
+        )
 
     def _to_positions(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], last: int
@@ -356,7 +362,6 @@ def centre_frame(geometry: Geometry, grid: tuple[int, ...]) -> regions.Frame:
     return regions.Frame(geometry.shape, cells)
 
 
-@functools.lru_cache(maxsize=1024)
 def _parameters(kernel: Kernel) -> tuple[str, ...]:
     """The names of a kernel's positional parameters; none where it does not tell."""
     try:

@@ -64,7 +64,7 @@ def where(condition: Any, *choices: Any) -> Cells:
     if not any(is_array(e) for c in (a, b) for e in c.elements.flat):
         # two Python scalars: the library must be told what the result is made of
         dtype = common_dtype([a, b])
-        a, b = (build([cast(condition, c.elements.item(), dtype)], (), c.xp) for c in (a, b))
+        a, b = (build((cast(condition, e, dtype) for e in c.elements.flat), c.shape, c.xp) for c in (a, b))
     return apply("where", condition, a, b)
 
 

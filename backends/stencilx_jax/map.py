@@ -78,11 +78,10 @@ def split_by_strips(formula: JaxFormula, part: Part, shifts: Sequence[Shifts]) -
         low, high = max((b[0] for b in bounds), default=0), min((b[1] for b in bounds), default=len(cells))
         if low >= high:
             return [part]
-        for some in (cells[:low], cells[high:]):
-            if some:
-                strips.append(Part(part.owner, (*inner[:axis], some, *inner[axis + 1 :])))
+        walls = [some for some in (cells[:low], cells[high:]) if some]
+        strips += [(*inner[:axis], some, *inner[axis + 1 :]) for some in walls]
         inner = (*inner[:axis], cells[low:high], *inner[axis + 1 :])
-    return [Part(part.owner, inner), *strips]
+    return [Part(part.owner, box) for box in (inner, *strips)]
 
 
 def _apply(

@@ -122,9 +122,7 @@ def _call(
     try:
         return looked.kernel(*args, **kwargs)
     except Exception as error:
-        error.add_note(
-            f"in cell {cell if len(cell) > 1 else cell[0]} of the output grid {plan.grid}, region F[{region}]"
-        )
+        error.add_note(f"in cell ({', '.join(map(str, cell))}) of the output grid {plan.grid}, region F[{region}]")
         for f, array in zip(plan.fields, arrays):
             taps = [range(lo, hi + 1) for lo, hi in zip(f.window.lo, f.window.hi)]
             error.add_note(f"with the window of {f.name!r} ({f.window}):\n{_cut(f, array, cell, taps)}")

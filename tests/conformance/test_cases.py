@@ -353,6 +353,7 @@ def test_j_no_kernel_runs_in_the_cells_of_others(library, first):
 
 
 def test_j_no_kernel_runs_behind_a_mask(library):
+    # BUG: to infer windows, backends numpy and array_api try each kernel on the field's middle cell, whoever owns it
     x = np.array([[4.0, -1.0, 9.0, -2.0, 1.0], [-3.0, 16.0, -1.0, 0.25, -5.0], [1.0, 1.0, -7.0, -8.0, 4.0]])
     F = sx.kmap()
     F[x < 0] = lambda u: -u[0, 0]
@@ -382,8 +383,6 @@ def test_j_nan_reaches_no_gradient(library):
     ],
 )
 def test_k_the_border_value_joins_the_dtype(library, dtype, boundary, kind):
-    if library.name == "array_api-strict" and dtype in (np.int64, np.int32) and kind == "f":
-        pytest.skip("array-api-strict promotes no integers to floats")
     x = np.array([3, -1, 4, 1, -5], dtype)
     stencil = sx.kmap(lambda a: a[0] - a[1], padding=((0, 1),), boundary=boundary)
     expected = loop_map(lambda a: a[0] - a[1], x, [(0, 1)], padding=((0, 1),), rules=boundary)
@@ -517,6 +516,8 @@ def test_s_numpy_integers_wherever_an_int_is(library):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_s_python_numbers_do_not_widen(library, dtype):
+    if library.name == "array_api-strict" and dtype == np.float16:
+        pytest.skip("the array-API standard has no float16")
     x = sample(3, 5, dtype=dtype)
     F = sx.kmap(padding="same", boundary=0.5)
     F[...] = lambda u: 0.5 * u[0, 1] + 2 * u[-1, 0] - 1.25

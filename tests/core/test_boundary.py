@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -39,21 +41,27 @@ def test_index_is_that_of_numpy_pad(name: str, length: int) -> None:
 
 @by_name
 @by_length
-@pytest.mark.parametrize("side", [0, 1])
-def test_ghost_runs_spell_out_the_index_map(name: str, length: int, side: int) -> None:
-    for depth in DEPTHS:
-        padded = np.pad(np.arange(length), (depth, 0) if side == 0 else (0, depth), mode=name)
-        ghosts = padded[:depth] if side == 0 else padded[length:]
-        assert spelled_out(ghost_runs(RULES[name], side, length, depth)) == ghosts.tolist()
+@pytest.mark.parametrize("step", [1, 2])
+def test_ghost_runs_spell_out_the_index_map(name: str, length: int, step: int) -> None:
+    deepest = DEPTHS[-1]
+    padded = np.pad(np.arange(length), deepest, mode=name)
+    for places in places_of_ghosts(length, step):
+        ghosts = [int(padded[deepest + place]) for place in places]
+        assert spelled_out(ghost_runs(RULES[name], places, length)) == ghosts
 
 
 @by_name
 @by_length
-@pytest.mark.parametrize("side", [0, 1])
-def test_ghost_runs_are_as_few_as_may_be(name: str, length: int, side: int) -> None:
-    for depth in DEPTHS:
-        runs = ghost_runs(RULES[name], side, length, depth)
+def test_ghost_runs_are_as_few_as_may_be(name: str, length: int) -> None:
+    for places in places_of_ghosts(length):
+        runs = ghost_runs(RULES[name], places, length)
         assert len(runs) == fewest_runs(spelled_out(runs))
+
+
+def places_of_ghosts(length: int, step: int = 1) -> list[range]:
+    """Before the axis and after it, to every depth."""
+    before = [range(-depth, 0, step) for depth in DEPTHS]
+    return before + [range(length, length + depth, step) for depth in DEPTHS]
 
 
 def spelled_out(runs: list[Run]) -> list[int]:
@@ -70,16 +78,16 @@ def fewest_runs(indices: list[int]) -> int:
 
 
 def is_run(indices: list[int]) -> bool:
-    gaps = {b - a for a, b in zip(indices, indices[1:])}
+    gaps = {b - a for a, b in itertools.pairwise(indices)}
     return not gaps or gaps in ({-1}, {0}, {1})
 
 
 def test_usual_depths_take_one_run() -> None:
-    assert ghost_runs(Wrap(), 0, 5, 2) == [Run(3, 1, 2)]
-    assert ghost_runs(Edge(), 1, 5, 3) == [Run(4, 0, 3)]
-    assert ghost_runs(Reflect(), 0, 5, 2) == [Run(2, -1, 2)]
-    assert ghost_runs(Symmetric(), 1, 5, 2) == [Run(4, -1, 2)]
-    assert ghost_runs(Symmetric(), 1, 5, 1) == [Run(4, 1, 1)]
+    assert ghost_runs(Wrap(), range(-2, 0), 5) == [Run(3, 1, 2)]
+    assert ghost_runs(Edge(), range(5, 8), 5) == [Run(4, 0, 3)]
+    assert ghost_runs(Reflect(), range(-2, 0), 5) == [Run(2, -1, 2)]
+    assert ghost_runs(Symmetric(), range(5, 7), 5) == [Run(4, -1, 2)]
+    assert ghost_runs(Symmetric(), range(5, 6), 5) == [Run(4, 1, 1)]
 
 
 def test_base_rule_has_no_index() -> None:
