@@ -2,12 +2,13 @@
 
 A stencil reuses compiled code as long as these are the same objects (or equal numbers). A kernel whose module-level
 `dt` was changed, or which closes over a new weight, is traced again: no silent number from yesterday. What hides
-inside objects (an attribute, an element of a list, an array changed in place) is not looked at, as with `jax.jit`.
+deeper inside objects (an element of a list, an array changed in place) is not looked at, as with `jax.jit`.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -24,10 +25,16 @@ def captured(kernels: Iterable[Callable[..., Any]]) -> list[Any]:
         function = waiting.pop()
         if isinstance(function, functools.partial):
             parts = [function.func, *function.args, *function.keywords.values()]
+            waiting.append(function.func)
         elif isinstance(function, types.MethodType):
             parts = [function.__func__, function.__self__]
         elif isinstance(function, types.FunctionType):
             parts = list(_outside(function))
+        elif hasattr(function, "__dict__") and isinstance(
+            getattr(type(function), "__call__", None), types.FunctionType
+        ):
+            parts = [type(function).__call__, *vars(function).values()]  # a callable object: its attributes count
+            waiting.append(type(function).__call__)
         else:
             continue
         if id(function) in seen:
@@ -37,6 +44,15 @@ def captured(kernels: Iterable[Callable[..., Any]]) -> list[Any]:
         module = getattr(function, "__module__", None)
         waiting.extend(part for part in parts if _follow(part, module))
     return found
+
+
+def parameters(kernel: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of a kernel's positional parameters; none where it does not tell."""
+    try:
+        found = inspect.signature(kernel).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    return tuple(p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
 def unchanged(before: list[Any], now: list[Any]) -> bool:

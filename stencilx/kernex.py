@@ -11,7 +11,6 @@ A thin layer before `stencil.py` on the path of the data. Two things differ from
 
 from __future__ import annotations
 
-import copy
 import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from stencilx import regions
+from stencilx.capture import parameters
 from stencilx.errors import BackendError, OffsetError, RegionError, WindowError, did_you_mean, join, plural
 from stencilx.offsets import OffsetWindow
-from stencilx.plan import FieldPlan, Plan
-from stencilx.stencil import Kernel, Options, Stencil, _parameters, centre_frame
+from stencilx.stencil import Kernel, Options, Stencil, centre_frame
 from stencilx.window import Geometry, Offset, Pair, Window, whole_number, window_of_size
 
 __all__ = ["OffsetKeyError", "kmap", "smap"]
@@ -201,18 +200,14 @@ class _Mesh(Stencil):
             value = self._kernel_of.setdefault(id(value), seen)
         super().__setitem__(key, value)
 
-    def _frame(self, geometry: Geometry, grid: tuple[int, ...]) -> regions.Frame:
-        return _with_room(centre_frame(geometry, grid))[0]
-
-    def _regions(self, fields: tuple[FieldPlan, ...], grid: tuple[int, ...], kernels: Sequence[Kernel]) -> Plan:
-        geometry, mesh = fields[0].geometry, self
-        room = _with_room(centre_frame(geometry, grid))[1]
+    def _keyed(self, geometry: Geometry, grid: tuple[int, ...]) -> tuple[regions.Frame, list[Any]]:
+        frame, room = _with_room(centre_frame(geometry, grid))
+        keys = [key for key, _ in self._assignments]
         if any(map(any, room)):
-            mesh = copy.copy(self)
-            mesh._assignments = [(_key_with_room(key, geometry.shape, room), value) for key, value in self._assignments]
-            if not any(key is Ellipsis for key, _ in mesh._assignments):
+            keys = [_key_with_room(key, geometry.shape, room) for key in keys]
+            if not any(key is Ellipsis for key in keys):
                 raise _outside_error(room, geometry.shape)
-        return super(_Mesh, mesh)._regions(fields, grid, kernels)
+        return frame, keys
 
 
 def _with_room(frame: regions.Frame) -> tuple[regions.Frame, tuple[Pair, ...]]:
@@ -258,7 +253,7 @@ def _on_plain_window(kernel: Kernel, rolled: bool, named_axis: Mapping[int, str]
     """The kernel as a function of a plain window: the core's absolute one."""
     if named_axis is None and not rolled:
         return kernel
-    field = (*_parameters(kernel), "x")[0]
+    field = (*parameters(kernel), "x")[0]
 
     @functools.wraps(kernel, updated=())
     def on_plain_window(array: Any, *args: Any, **kwargs: Any) -> Any:

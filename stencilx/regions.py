@@ -88,7 +88,7 @@ def owners(keys: Sequence[Any], shape: Sequence[int]) -> np.ndarray:
 
 
 def uncovered(found: Iterable[Part], frame: Frame) -> str | None:
-    """The computed cells that no part holds, as text; None where all are covered."""
+    """The computed cells that no part holds, as keys would select them; None where all are covered."""
     grid = tuple(len(r) for r in frame.cells)
     found = list(found)
     if sum(part.count for part in found) == int(np.prod(grid, dtype=np.int64)):
@@ -98,7 +98,10 @@ def uncovered(found: Iterable[Part], frame: Frame) -> str | None:
         index = part.cells.index if isinstance(part.cells, Points) else np.ix_(*part.cells)
         free[index] = False
     holes = _from_owners(np.where(free, 0, -1), _whole(grid), 1, boxes_only=True)
-    shown = [box_text(part.cells) for part in holes[:6] if not isinstance(part.cells, Points)]
+    boxes = [part.cells for part in holes[:6] if not isinstance(part.cells, Points)]
+    shown = [
+        box_text(tuple(f[r.start : r.stop : r.step] for f, r in zip(frame.cells, box, strict=True))) for box in boxes
+    ]
     return join(shown) if len(holes) <= 6 else f"{', '.join(shown)} and more"
 
 

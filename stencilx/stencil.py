@@ -8,7 +8,6 @@ The bracket is cached for given shapes, dtypes and options, for as long as the k
 from __future__ import annotations
 
 import functools
-import inspect
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 from stencilx import boundary as boundaries
 from stencilx import regions
 from stencilx.backend import Arguments, Backend, Formula, Runner, WindowSpec, choose, load
-from stencilx.capture import captured, unchanged
+from stencilx.capture import captured, parameters, unchanged
 from stencilx.errors import FieldError, RegionError, WindowError, did_you_mean, plural
 from stencilx.explain import Explanation
 from stencilx.plan import FieldPlan, Plan, RegionValue, common_grid, plan_field
@@ -259,22 +258,23 @@ class Stencil:
             padding = padding_pairs(by_field(options.padding, names, "padding")[name], window, dilation, name)
         return Geometry(name, tuple(shape), window, strides, dilation, padding)
 
-    def _frame(self, geometry: Geometry, grid: tuple[int, ...]) -> regions.Frame:
-        """What the keys of regions count: output cells."""
-        if not self._options.into_copy:
-            return regions.Frame(grid, tuple(range(n) for n in grid))
-        return centre_frame(geometry, grid)
+    def _keyed(self, geometry: Geometry, grid: tuple[int, ...]) -> tuple[regions.Frame, list[Any]]:
+        """The keys of all assignments, and what they count: output cells, or for smap those of the array."""
+        keys = [key for key, _ in self._assignments]
+        if self._options.into_copy:
+            return centre_frame(geometry, grid), keys
+        return regions.Frame(grid, tuple(range(n) for n in grid)), keys
 
     def _regions(self, fields: tuple[FieldPlan, ...], grid: tuple[int, ...], kernels: Sequence[Kernel]) -> Plan:
-        frame = self._frame(fields[0].geometry, grid)
-        parts = regions.parts([key for key, _ in self._assignments], frame)
+        frame, keys = self._keyed(fields[0].geometry, grid)
+        parts = regions.parts(keys, frame)
         missing = None if self._options.into_copy else regions.uncovered(parts, frame)
         if missing:
             raise regions.cover_error(missing, frame.shape)
         place = {id(kernel): number for number, kernel in enumerate(kernels)}
         values = tuple(
             RegionValue(key, kernel=place[id(value)]) if callable(value) else RegionValue(key, constant=value)
-            for key, value in self._assignments
+            for key, (_, value) in zip(keys, self._assignments, strict=True)
         )
         return Plan(fields, grid, frame, values, parts, self._options.into_copy)
 
@@ -301,7 +301,7 @@ class Stencil:
         if not isinstance(fields, int):
             return fields
         for kernel in self._kernels:
-            names = _parameters(kernel)
+            names = parameters(kernel)
             if len(names) >= fields:
                 return tuple(names[:fields])
         return tuple(f"field {number}" for number in range(fields))
@@ -331,12 +331,12 @@ class Stencil:
             return tuple(range(fields))
         kernels = self._kernels
         for kernel in kernels:
-            names = _parameters(kernel)
+            names = parameters(kernel)
             if all(name in names for name in fields):
                 return tuple(names.index(name) for name in fields)
         if not kernels:
             return tuple(range(len(fields)))
-        names = _parameters(kernels[0])
+        names = parameters(kernels[0])
         unknown = next(name for name in fields if name not in names)
         raise FieldError(
             f"fields names {unknown!r}, but the parameters of {kernel_name(kernels[0])} are {', '.join(names)}.",
@@ -347,7 +347,7 @@ class Stencil:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], last: int
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Move keyword arguments up to the last field to their positions."""
-        names = next((names for kernel in self._kernels if len(names := _parameters(kernel)) > last), ())
+        names = next((names for kernel in self._kernels if len(names := parameters(kernel)) > last), ())
         args, kwargs = tuple(args), dict(kwargs)
         for name in names[len(args) : last + 1]:
             if name not in kwargs:
@@ -360,15 +360,6 @@ def centre_frame(geometry: Geometry, grid: tuple[int, ...]) -> regions.Frame:
     """A frame whose keys count the cells of the array: each computed cell is where its window's centre lies."""
     cells = tuple(geometry.positions(axis, range(n), 0) for axis, n in enumerate(grid))
     return regions.Frame(geometry.shape, cells)
-
-
-def _parameters(kernel: Kernel) -> tuple[str, ...]:
-    """The names of a kernel's positional parameters; none where it does not tell."""
-    try:
-        parameters = inspect.signature(kernel).parameters.values()
-    except (TypeError, ValueError):
-        return ()
-    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
 def _options(

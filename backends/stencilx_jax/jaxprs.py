@@ -14,22 +14,22 @@ def as_function(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
     return jaxpr_as_fun(closed)
 
 
-def alone(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
-    """Evaluate one equation as it stands, whatever its primitive: through a jaxpr that holds nothing else."""
+def alone(within: Jaxpr, eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    """Evaluate one equation of a jaxpr as it stands, whatever its primitive: through a jaxpr that holds nothing else."""
     given = {var: value for var, value in zip(eqn.invars, values) if not isinstance(var, Literal)}
-    jaxpr = Jaxpr((), list(given), eqn.outvars, [eqn], eqn.effects)
-    return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))(*given.values())
+    jaxpr = within.replace(constvars=[], invars=list(given), outvars=eqn.outvars, eqns=[eqn], effects=eqn.effects)
+    return jaxpr_as_fun(ClosedJaxpr(jaxpr, []))(*given.values())
 
 
 def inner(jaxpr: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
     """The body of a call, closed."""
-    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
+    return jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, [])
 
 
 def hoisted(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The jaxpr with its constants as further inputs, after the others."""
     jaxpr = closed.jaxpr
-    return ClosedJaxpr(Jaxpr((), [*jaxpr.invars, *jaxpr.constvars], jaxpr.outvars, jaxpr.eqns, jaxpr.effects), ())
+    return ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.invars, *jaxpr.constvars]), [])
 
 
 def pruned(closed: ClosedJaxpr, keep_from: int) -> tuple[ClosedJaxpr, list[int]]:
@@ -46,8 +46,7 @@ def pruned(closed: ClosedJaxpr, keep_from: int) -> tuple[ClosedJaxpr, list[int]]
             needed.update(v for v in eqn.invars if not isinstance(v, Literal))
     left = [number for number, v in enumerate(jaxpr.invars[:keep_from]) if v in needed]
     invars = [jaxpr.invars[number] for number in left] + list(jaxpr.invars[keep_from:])
-    body = Jaxpr(jaxpr.constvars, invars, jaxpr.outvars, equations[::-1], jaxpr.effects)
-    return ClosedJaxpr(body, closed.consts), left
+    return ClosedJaxpr(jaxpr.replace(invars=invars, eqns=equations[::-1]), closed.consts), left
 
 
 def walk(jaxpr: Jaxpr) -> Iterable[JaxprEqn]:

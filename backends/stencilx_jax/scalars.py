@@ -25,7 +25,7 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 
-from stencilx_jax.jaxprs import ClosedJaxpr, JaxprEqn, Literal, alone, inner
+from stencilx_jax.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, alone, inner
 
 PRODUCTS = 1024
 """A matrix product of Cells with up to so many scalar products is written out, a larger one is done on stacks."""
@@ -58,11 +58,11 @@ def evaluate(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
         return var.val if isinstance(var, Literal) else values[var]
 
     for eqn in jaxpr.eqns:
-        values.update(zip(eqn.outvars, _step(eqn, [value(v) for v in eqn.invars])))
+        values.update(zip(eqn.outvars, _step(jaxpr, eqn, [value(v) for v in eqn.invars])))
     return [value(v) for v in jaxpr.outvars]
 
 
-def _step(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
+def _step(within: Jaxpr, eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     name = eqn.primitive.name
     if name in _CALLS:
         body = eqn.params["jaxpr" if "jaxpr" in eqn.params else "call_jaxpr"]
@@ -74,8 +74,8 @@ def _step(eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
             return result if isinstance(result, list) else [result]
     elif all(_is_index(v.aval) for v in eqn.outvars) and not any(isinstance(o, Tracer) for o in operands):
         with jax.ensure_compile_time_eval():  # constant indices stay constant, so that a gather may be a move
-            return [np.asarray(result) for result in alone(eqn, operands)]
-    return alone(eqn, [stacked(o) for o in operands])
+            return [np.asarray(result) for result in alone(within, eqn, operands)]
+    return alone(within, eqn, [stacked(o) for o in operands])
 
 
 _CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "remat2"})

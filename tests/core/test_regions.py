@@ -39,7 +39,7 @@ def items(draw: st.DrawFn, n: int, lists: bool) -> Any:
 
 @st.composite
 def keys(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
-    """A key that NumPy accepts: a mask, two lists, or items for some of the axes with at most one list and one `...`."""
+    """A key that NumPy accepts: a mask, two lists, or items for some axes with at most one list and one `...`."""
     if draw(st.integers(0, 9)) == 0:
         return draw(
             st.lists(st.booleans(), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))).map(mask(shape))
