@@ -30,11 +30,9 @@ def captured(kernels: Iterable[Callable[..., Any]]) -> list[Any]:
             parts = [function.__func__, function.__self__]
         elif isinstance(function, types.FunctionType):
             parts = list(_outside(function))
-        elif hasattr(function, "__dict__") and isinstance(
-            getattr(type(function), "__call__", None), types.FunctionType
-        ):
-            parts = [type(function).__call__, *vars(function).values()]  # a callable object: its attributes count
-            waiting.append(type(function).__call__)
+        elif isinstance(call := inspect.getattr_static(type(function), "__call__", None), types.FunctionType):
+            parts = [call, *getattr(function, "__dict__", {}).values()]  # a callable object: its attributes count
+            waiting.append(call)
         else:
             continue
         if id(function) in seen:

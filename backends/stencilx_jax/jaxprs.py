@@ -15,7 +15,7 @@ def as_function(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
 
 
 def alone(within: Jaxpr, eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
-    """Evaluate one equation of a jaxpr as it stands, whatever its primitive: through a jaxpr that holds nothing else."""
+    """Evaluate one equation of a jaxpr as it stands, whatever its primitive: by a jaxpr that holds nothing else."""
     given = {var: value for var, value in zip(eqn.invars, values) if not isinstance(var, Literal)}
     jaxpr = within.replace(constvars=[], invars=list(given), outvars=eqn.outvars, eqns=[eqn], effects=eqn.effects)
     return jaxpr_as_fun(ClosedJaxpr(jaxpr, []))(*given.values())

@@ -293,7 +293,7 @@ def takes_the_sine(u: Any) -> Any:
 
 
 def iterates(u: Any) -> Any:
-    return [value for value in u]
+    return [2 * value for value in u]
 
 
 def asks_whether(u: Any) -> Any:

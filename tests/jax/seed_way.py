@@ -87,6 +87,11 @@ def bent(tree: Any) -> Any:
     return total
 
 
+def quickly(function: Function) -> Function:
+    """Compiled without much optimisation: XLA's compiler is what most tests spend their time on."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
+
+
 def assert_same(mine: Any, theirs: Any, rtol: float = 1e-9, atol: float = 1e-11) -> None:
     """Two trees of arrays have the same structure, shapes, dtypes and values."""
     assert jax.tree.structure(mine) == jax.tree.structure(theirs)

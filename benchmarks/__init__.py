@@ -1,0 +1,1 @@
+"""Benchmarks: peers side by side in one process, alternating, each result checked first."""
