@@ -190,7 +190,7 @@ class _Mesh(Stencil):
         self._seed_options = options
         self._kernel_of: dict[int, Kernel] = {}
         if kernel is not None:
-            self[...] = kernel
+            self[...] = self._decorated = kernel
             functools.update_wrapper(self, kernel, updated=())
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -17,7 +17,7 @@ from stencilx import boundary as boundaries
 from stencilx import regions
 from stencilx.backend import Arguments, Backend, Formula, Runner, WindowSpec, choose, load
 from stencilx.capture import captured, parameters, unchanged
-from stencilx.errors import FieldError, RegionError, WindowError, did_you_mean, plural
+from stencilx.errors import FieldError, KernelError, RegionError, WindowError, did_you_mean, plural
 from stencilx.explain import Explanation
 from stencilx.plan import FieldPlan, Plan, RegionValue, common_grid, plan_field
 from stencilx.results import kernel_name
@@ -93,10 +93,15 @@ class Stencil:
 
     def __init__(self, options: Options, kernel: Kernel | None = None, backend: str | None = None) -> None:
         self._options, self._backend = options, backend
-        self.__wrapped__: Kernel | None = kernel
+        self._decorated = kernel
         self._assignments: list[tuple[Any, Any]] = []
         self._forget()
         if kernel is not None:
+            if not callable(kernel):
+                raise KernelError(
+                    f"{options.kind} takes a function, not {kernel!r}.",
+                    hint=f"all else is given by keyword: @{options.kind}(kernel_size={kernel!r}).",
+                )
             self._assignments.append((..., kernel))
             functools.update_wrapper(self, kernel, updated=())
 
@@ -139,8 +144,9 @@ class Stencil:
         load(name)
         other = type(self)(self._options, None, name)
         other._assignments = list(self._assignments)
-        if self.__wrapped__:
-            functools.update_wrapper(other, self.__wrapped__, updated=())
+        if self._decorated:
+            other._decorated = self._decorated
+            functools.update_wrapper(other, self._decorated, updated=())
         return other
 
     def reads(self, *args: Any, **kwargs: Any) -> dict[str, list[Offset]]:
@@ -176,8 +182,8 @@ class Stencil:
 
     @property
     def _name(self) -> str:
-        if self.__wrapped__:
-            return kernel_name(self.__wrapped__)
+        if self._decorated:
+            return kernel_name(self._decorated)
         return f"mesh of {plural(len(self._assignments), 'region')}"
 
     @property
@@ -194,13 +200,14 @@ class Stencil:
         arguments = Arguments(*arguments.with_fields([backend.as_field(a) for a in arguments.arrays]), arguments.fields)
         kernels = self._kernels
         surroundings = captured(kernels)
-        if not unchanged(self._captured, surroundings):
-            self._forget()
+        known = unchanged(self._captured, surroundings)
         key = (backend.name, backend.signature(arguments))
-        prepared = self._cache.get(key)
+        prepared = self._cache.get(key) if known else None
         if prepared is None:
             prepared = self._plan(backend, kernels, arguments)
             if all(formula.reusable for formula in prepared.formulas):
+                if not known:
+                    self._forget()
                 self._cache[key], self._captured = prepared, surroundings
         return prepared, arguments
 

@@ -93,16 +93,28 @@ def python_blocks(text: str) -> list[Block]:
 
 
 RUN_BLOCKS = """
-import json, linecache, sys, traceback
+import doctest, json, linecache, sys, traceback
 page, blocks = json.loads(sys.argv[1])
 lines = [""] * (blocks[-1][0] + blocks[-1][1].count("\\n")) if blocks else []
 for line, code in blocks:
     lines[line - 1 : line + code.count("\\n")] = code.split("\\n")
 linecache.cache[page] = (1, None, [text + "\\n" for text in lines], page)  # for tracebacks, and for inspect
 space = {"__name__": "__main__"}
+
+def run(line, code):
+    if not code.lstrip().startswith(">>>"):
+        exec(compile("\\n" * (line - 1) + code, page, "exec"), space)
+        return
+    examples = doctest.DocTestParser().get_examples(code)
+    told = []
+    test = doctest.DocTest(examples, space, page, page, line - 1, code)
+    test.globs = space  # not a copy: the next block goes on with these names
+    if doctest.DocTestRunner(verbose=False).run(test, out=told.append, clear_globs=False).failed:
+        raise AssertionError("".join(told))
+
 for line, code in blocks:
     try:
-        exec(compile("\\n" * (line - 1) + code, page, "exec"), space)
+        run(line, code)
     except BaseException:
         print(f"the block at line {line} of {page} fails:", file=sys.stderr)
         traceback.print_exc()
@@ -169,6 +181,16 @@ def test_a_failing_block_is_named(tmp_path: Path) -> None:
     assert done.stderr.startswith("the block at line 27 of PAGE.md fails:\n")
     assert 'File "PAGE.md", line 27, in <module>\n    area("no number") / 2\n' in done.stderr
     assert "TypeError" in done.stderr
+
+
+def test_sessions_are_compared_with_what_they_show(tmp_path: Path) -> None:
+    """Blocks that are written as at the prompt, between others."""
+    blocks = [Block(1, "x = 3"), Block(4, ">>> y = x + 1\n>>> y\n4\n"), Block(9, "assert y == 4")]
+    assert run_blocks("PAGE.md", blocks, tmp_path).returncode == 0
+    done = run_blocks("PAGE.md", [*blocks, Block(20, ">>> y\n4\n>>> y + 1\n6\n")], tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("the block at line 20 of PAGE.md fails:\n")
+    assert 'File "PAGE.md", line 22, in PAGE.md\nFailed example:\n    y + 1\n' in done.stderr
 
 
 def test_blocks_share_their_names_and_run_in_a_folder_of_their_own(tmp_path: Path) -> None:

@@ -23,7 +23,9 @@ class JaxBackend:
     name = "jax"
 
     def as_field(self, value: Any) -> Any:
-        return value if isinstance(value, (jax.Array, np.ndarray)) else jnp.asarray(value)
+        if isinstance(value, np.ndarray):  # float64 becomes float32 here where JAX would do it later
+            return value.astype(jax.dtypes.canonicalize_dtype(value.dtype), copy=False)
+        return value if isinstance(value, jax.Array) else jnp.asarray(value)
 
     def signature(self, arguments: Arguments) -> Hashable:
         leaves, tree = jax.tree.flatten((arguments.args, arguments.kwargs))
