@@ -7,6 +7,7 @@ deeper inside objects (an element of a list, an array changed in place) is not l
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import types
@@ -69,14 +70,17 @@ def _follow(part: Any, module: str | None) -> bool:
 
 
 def _outside(function: types.FunctionType) -> Iterator[Any]:
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # a name that is not bound yet
-            yield None
+    code = function.__code__
+    written = _written(code)
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if name not in written:
+            try:
+                yield cell.cell_contents
+            except ValueError:  # a name that is not bound yet
+                yield None
     scope = function.__globals__
-    for name in _names(function.__code__):
-        if name in scope:
+    for name in _names(code):
+        if name in scope and name not in written:
             yield scope[name]
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
@@ -86,3 +90,11 @@ def _outside(function: types.FunctionType) -> Iterator[Any]:
 def _names(code: types.CodeType) -> tuple[str, ...]:
     inner = (name for const in code.co_consts if isinstance(const, types.CodeType) for name in _names(const))
     return (*code.co_names, *inner)
+
+
+@functools.lru_cache(maxsize=4096)
+def _written(code: types.CodeType) -> frozenset[str]:
+    """Outer names that a function assigns to, say a counter of its calls: they follow from it, not it from them."""
+    own = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_GLOBAL", "STORE_DEREF")}
+    inner = [_written(const) for const in code.co_consts if isinstance(const, types.CodeType)]
+    return frozenset(own).union(*inner)

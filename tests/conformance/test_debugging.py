@@ -238,7 +238,7 @@ def test_inputs_are_never_modified(library, name):
         sx.kmap(lambda u: u[0], padding=((0, 1),)),
         sx.kmap(lambda u: u[1]),
         sx.smap(lambda u: u[0]),
-        sx.smap(lambda u: u[0], offset=3),
+        sx.smap(lambda u: u[0], offset=((2, 3),)),
         sx.kmap(lambda w: w, kernel_size=1),
         sx.kmap(lambda w: w, kernel_size=6),
     ],

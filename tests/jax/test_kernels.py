@@ -76,7 +76,7 @@ def upwards(w: Any) -> Any:
 
 
 def curvature(w: Any) -> Any:
-    return jnp.trace(jax.hessian(lambda v: jnp.prod(v) + jnp.sum(v**3))(w.ravel()))
+    return jnp.trace(jax.hessian(lambda v: jnp.prod(v) + jnp.sum(v**3))(w[:, 1]))
 
 
 def slope(w: Any) -> Any:
@@ -235,7 +235,7 @@ HALVES = ["sum", "mean", "max", "prod", "sort", "relu", "softmax", "cumsum", "wh
 def test_half_precision(name: str, dtype: Any) -> None:
     mine, seed = pair(KERNELS[name])
     x = (X / 4).astype(dtype)
-    compare(mine, seed, x, tolerance=ROUGH[dtype])
+    assert_same(*quickly(lambda x: (mine(x), seed(x)))(x), rtol=ROUGH[dtype], atol=ROUGH[dtype])
 
 
 WHOLE: dict[str, Function] = {
