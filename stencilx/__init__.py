@@ -6,6 +6,7 @@ a formula over shifted copies of the whole array.
 
 from stencilx import boundary
 from stencilx.backend import backends, use_backend
+from stencilx.decorators import kmap, kscan, smap, sscan
 from stencilx.errors import (
     BackendError,
     BackendImportError,
@@ -15,10 +16,11 @@ from stencilx.errors import (
     OffsetError,
     RegionError,
     RegionIndexError,
+    ScheduleError,
     StencilError,
     WindowError,
 )
-from stencilx.stencil import Stencil, kmap, smap
+from stencilx.stencil import Stencil
 
 __version__ = "0.1.0"
 
@@ -31,12 +33,15 @@ __all__ = [
     "OffsetError",
     "RegionError",
     "RegionIndexError",
+    "ScheduleError",
     "Stencil",
     "StencilError",
     "WindowError",
     "backends",
     "boundary",
     "kmap",
+    "kscan",
     "smap",
+    "sscan",
     "use_backend",
 ]

@@ -39,7 +39,7 @@ class WindowSpec:
         window: the taps it may read; None where they are inferred from what the kernel reads.
         relative: whether the kernel gets an `OffsetWindow` (else the backend's own array).
         axis_names: axis name -> axis number.
-        constants: numbers that may lie outside the array: the window's dtype is that of the field and these.
+        joins: numbers and dtypes with which the field's dtype is joined: what may lie outside, what a sweep writes.
     """
 
     field: str
@@ -47,7 +47,7 @@ class WindowSpec:
     window: Window | None
     relative: bool
     axis_names: Mapping[str, int]
-    constants: tuple[Any, ...]
+    joins: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,12 @@ class Formula(Protocol):
     @property
     def reusable(self) -> bool: ...
 
+    def dtypes(self) -> Sequence[Any]:
+        """For each number that it returns its dtype, or a Python number where it returns one. Asked for in sweeps."""
+        ...
 
-_METHODS = ("name", "as_field", "signature", "trace", "output", "runner")
+
+_METHODS = ("name", "as_field", "signature", "joined", "trace", "output", "runner")
 
 Runner = Callable[[Arguments, Any], Any]
 
@@ -114,6 +118,10 @@ class Backend(Protocol):
 
     def signature(self, arguments: Arguments) -> Hashable:
         """What a trace depends on: shapes and dtypes of arrays, values of everything else."""
+        ...
+
+    def joined(self, array: Any, joins: Sequence[Any]) -> Any:
+        """The dtype in which the elements of an array, some Python numbers and some dtypes all fit."""
         ...
 
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Formula:

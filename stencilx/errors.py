@@ -67,6 +67,10 @@ class KernelError(StencilError, TypeError):
     """A kernel does something that its backend cannot evaluate."""
 
 
+class ScheduleError(StencilError, ValueError):
+    """A schedule that does not exist, or that would change the numbers of a sweep."""
+
+
 class BackendError(StencilError, ValueError):
     """No such backend, or none that suits the arrays."""
 

@@ -11,7 +11,8 @@ from typing import Any
 from stencilx.backend import Arguments, Backend, Formula, Leaf
 from stencilx.boundary import Sides
 from stencilx.errors import plural
-from stencilx.plan import FieldPlan, Plan, RegionValue
+from stencilx.fields import FieldPlan
+from stencilx.plan import Plan, RegionValue
 from stencilx.regions import key_text
 from stencilx.results import kernel_name
 
@@ -66,7 +67,7 @@ class Explanation:
         yield from _grid_lines(plan)
         for part in plan.parts:
             yield f"  region      {part}: {self._value(plan.values[part.owner])}"
-        yield f"  schedule    {plan.schedule}: {plan.reason}"
+        yield f"  schedule    {plan.schedule.name}: {plan.schedule.reason}"
         read, written = self.bytes
         count = "not counted" if self.operations is None else plural(self.operations, "operation")
         yield f"  per cell    {read:.3g} bytes read, {written:.3g} written; {count}"

@@ -7,45 +7,15 @@ and what the user put into regions besides kernels; no fields and no functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stencilx.boundary import Sides, boundary_constants, check_not_empty
-from stencilx.errors import FieldError
-from stencilx.regions import Frame, Part
-from stencilx.window import Geometry, Pair, Reads, Window
+from stencilx.dependence import PARALLEL, Schedule
+from stencilx.fields import FieldPlan
+from stencilx.regions import Box, Frame, Part, Points
+from stencilx.window import Window, mirrored
 
 Values = tuple["RegionValue", ...]
-
-
-@dataclass(frozen=True)
-class FieldPlan:
-    """One field: where its windows lie, what kernels read of them, and what lies outside the array.
-
-    `ghosts` counts the cells outside the array that windows cover on each side, whether or not a kernel reads them.
-    """
-
-    geometry: Geometry
-    rules: tuple[Sides, ...]
-    reads: Reads
-    ghosts: tuple[Pair, ...]
-
-    @property
-    def name(self) -> str:
-        return self.geometry.field
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.geometry.shape
-
-    @property
-    def window(self) -> Window:
-        return self.geometry.window
-
-    @property
-    def constants(self) -> tuple[Any, ...]:
-        return boundary_constants(self.rules)
 
 
 @dataclass(frozen=True)
@@ -68,7 +38,9 @@ class Plan:
         values: what each assignment put there, in order.
         parts: disjoint parts of the grid, each with the number of its value.
         into_copy: whether results are written into a copy of the first field (smap), at `frame.cells`.
-        schedule: in which order cells are visited, and why.
+        schedule: in which order cells are computed, and why.
+        updates: for a sweep the numbers of the fields that it writes; empty for a map.
+        reverse: whether a sweep visits the last cell first.
     """
 
     fields: tuple[FieldPlan, ...]
@@ -77,31 +49,36 @@ class Plan:
     values: Values
     parts: tuple[Part, ...]
     into_copy: bool
-    schedule: str = "parallel"
-    reason: str = "every cell reads old values"
+    schedule: Schedule = PARALLEL
+    updates: tuple[int, ...] = ()
+    reverse: bool = False
 
     @property
     def cells(self) -> int:
         return math.prod(self.grid)
 
 
-def common_grid(geometries: Sequence[Geometry]) -> tuple[int, ...]:
-    """The output grid, on which all fields must agree."""
-    grids = [g.grid for g in geometries]
-    if len(set(grids)) > 1:
-        lines = [
-            f"  {g.field}: shape {g.shape}, window {g.window}, padding {g.padding} -> grid {grid}"
-            for g, grid in zip(geometries, grids, strict=True)
-        ]
-        raise FieldError(
-            "the fields give different output grids:\n" + "\n".join(lines),
-            hint="a face field of n+1 values beside n cells takes kernel_size=2 and padding='valid': "
-            "give kernel_size and padding by field, kernel_size={'u': 3, 'f': 2}.",
+def forward(plan: Plan) -> Plan:
+    """A sweep in reverse as a forward one over arrays with all axes turned round. Keys of regions stay as they were."""
+    if not plan.reverse:
+        return plan
+    fields = tuple(
+        replace(
+            f,
+            geometry=mirrored(f.geometry),
+            rules=tuple((after, before) for before, after in f.rules),
+            reads=Window(tuple(-h for h in f.reads.hi), tuple(-low for low in f.reads.lo))
+            if isinstance(f.reads, Window)
+            else tuple(sorted(tuple(-o for o in offset) for offset in f.reads)),
+            ghosts=tuple((after, before) for before, after in f.ghosts),
         )
-    return grids[0]
+        for f in plan.fields
+    )
+    parts = tuple(replace(part, cells=_turned(part.cells, plan.grid)) for part in plan.parts)
+    return replace(plan, fields=fields, parts=parts, reverse=False)
 
 
-def plan_field(geometry: Geometry, rules: tuple[Sides, ...], reads: Reads, grid: Sequence[int]) -> FieldPlan:
-    ghosts = geometry.ghosts(geometry.window, grid)
-    check_not_empty(rules, geometry.shape, ghosts, geometry.field)
-    return FieldPlan(geometry, rules, reads, ghosts)
+def _turned(cells: Box | Points, grid: tuple[int, ...]) -> Box | Points:
+    if isinstance(cells, Points):
+        return Points(tuple(n - 1 - index[::-1] for n, index in zip(grid, cells.index, strict=True)))
+    return tuple(range(n - 1 - r[-1], n - r[0], r.step) for n, r in zip(grid, cells, strict=True))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from stencilx.errors import KernelError, RegionError
+from stencilx.errors import KernelError, RegionError, plural
 
 Structure = Hashable
 
@@ -48,14 +48,22 @@ def _built(structure: Any, waiting: list[Any]) -> Any:
     return kind(*items) if hasattr(kind, "_fields") else kind(items)
 
 
-def check_scalar(kernel: Callable[..., Any], leaves: int, shape: Sequence[int]) -> None:
-    """smap writes one number into each cell."""
-    if leaves != 1 or tuple(shape):
-        what = f"an array of shape {tuple(shape)}" if leaves == 1 else f"{leaves} values"
-        raise KernelError(
-            f"smap writes one number into each cell, but {kernel_name(kernel)} returns {what}.",
-            hint="return a scalar, or use kmap, whose results may be arrays and trees.",
-        )
+def check_updates(kernel: Callable[..., Any], count: int, shapes: Sequence[Sequence[int]]) -> None:
+    """smap and sweeps write one number into each cell of each field that they update."""
+    if [tuple(shape) for shape in shapes] == [()] * count:
+        return
+    what = (
+        f"an array of shape {tuple(shapes[0])}"
+        if len(shapes) == 1 and tuple(shapes[0])
+        else plural(len(shapes), "value")
+    )
+    if count == 1:
+        needed = "one number is written into each cell"
+        hint = "return a scalar, or use kmap, whose results may be arrays and trees."
+    else:
+        needed = f"{count} fields are updated, each by a number"
+        hint = f"return {count} scalars, in the order of updates=."
+    raise KernelError(f"{needed}, but {kernel_name(kernel)} returns {what}.", hint=hint)
 
 
 def check_alike(

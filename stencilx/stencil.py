@@ -10,16 +10,18 @@ from __future__ import annotations
 import functools
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stencilx import boundary as boundaries
 from stencilx import regions
 from stencilx.backend import Arguments, Backend, Formula, Runner, WindowSpec, choose, load
 from stencilx.capture import captured, parameters, unchanged
+from stencilx.dependence import schedule
 from stencilx.errors import FieldError, KernelError, RegionError, WindowError, did_you_mean, plural
 from stencilx.explain import Explanation
-from stencilx.plan import FieldPlan, Plan, RegionValue, common_grid, plan_field
+from stencilx.fields import FieldPlan, common_grid, plan_field
+from stencilx.plan import Plan, RegionValue
 from stencilx.results import kernel_name
 from stencilx.window import (
     Geometry,
@@ -31,7 +33,6 @@ from stencilx.window import (
     reach,
     steps,
     union,
-    whole_number,
     window_of_size,
 )
 
@@ -52,10 +53,14 @@ class Options:
     padding: Any = "valid"
     offset: Any = 0
     into_copy: bool = False
+    sweep: bool = False
+    updates: tuple[str, ...] = ()
+    reverse: bool = False
+    schedule: str = "auto"
 
     @property
     def kind(self) -> str:
-        return "smap" if self.into_copy else "kmap"
+        return ("s" if self.into_copy else "k") + ("scan" if self.sweep else "map")
 
     def __str__(self) -> str:
         names = {axis: name for name, axis in self.axis_names.items()}
@@ -69,6 +74,9 @@ class Options:
             "relative": (self.relative, self.kernel_size is None or bool(names)),
             "named_axis": (names, {}),
             "fields": (self.fields, 1),
+            "updates": (self.updates, ()),
+            "reverse": (self.reverse, False),
+            "schedule": (self.schedule, "auto"),
         }
         return ", ".join(f"{name}={value!r}" for name, (value, default) in shown.items() if value != default)
 
@@ -165,8 +173,8 @@ class Stencil:
         return found
 
     def schedule(self, *args: Any, **kwargs: Any) -> str:
-        """In which order the cells are computed: "parallel" for a map."""
-        return self._prepare(args, kwargs)[0].plan.schedule
+        """In which order the cells are computed: "parallel" for a map; "rows", "cells" or "wavefront" for a sweep."""
+        return self._prepare(args, kwargs)[0].plan.schedule.name
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What a call with these arguments would do; its text says it in plain words."""
@@ -223,17 +231,68 @@ class Stencil:
             for name, array in arrays.items()
         }
         rules = self._rules(arrays)
+        updates = self._updates(names)
         specs = [self._window_spec(name, array, windows[name], rules[name]) for name, array in arrays.items()]
-        formulas = tuple(backend.trace(kernel, specs, arguments) for kernel in kernels)
+        specs, formulas = self._traced(backend, kernels, specs, arguments, updates)
         reads = {name: union([f.reads[number] for f in formulas]) for number, name in enumerate(names)}
         geometries = [
             self._geometry(name, array.shape, windows[name] or reach(reads[name], len(array.shape)), names)
             for name, array in arrays.items()
         ]
         grid = common_grid(geometries)
-        fields = tuple(plan_field(g, rules[g.field], reads[g.field], grid) for g in geometries)
+        fields = tuple(
+            plan_field(g, rules[g.field], reads[g.field], grid, spec.joins)
+            for g, spec in zip(geometries, specs, strict=True)
+        )
         plan = self._regions(fields, grid, kernels)
+        if updates:
+            plan = self._scheduled(plan, updates)
         return Prepared(backend, plan, formulas, backend.runner(plan, formulas))
+
+    def _traced(
+        self,
+        backend: Backend,
+        kernels: Sequence[Kernel],
+        specs: list[WindowSpec],
+        arguments: Arguments,
+        updates: Sequence[int],
+    ) -> tuple[list[WindowSpec], tuple[Formula, ...]]:
+        """The formulas of all kernels; for a sweep, on windows of the dtype that holds what it will write."""
+        while True:
+            formulas = tuple(backend.trace(kernel, specs, arguments) for kernel in kernels)
+            wider = list(specs)
+            for result, number in enumerate(updates):
+                written = [formula.dtypes()[result] for formula in formulas if len(formula.dtypes()) == len(updates)]
+                constants = [getattr(v, "dtype", v) for _, v in self._assignments if not callable(v)]
+                wider[number] = replace(specs[number], joins=(*specs[number].joins, *written, *constants))
+            pairs = zip(arguments.arrays, specs, wider, strict=True)
+            if all(backend.joined(array, old.joins) == backend.joined(array, new.joins) for array, old, new in pairs):
+                return specs, formulas
+            specs = wider
+
+    def _updates(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The numbers of the fields that a sweep writes: by name, or the first one."""
+        if not self._options.sweep:
+            return ()
+        for name in self._options.updates:
+            if name not in names:
+                raise FieldError(f"updates names {name!r}, and there is no such field.", hint=did_you_mean(name, names))
+        return tuple(names.index(name) for name in self._options.updates) or (0,)
+
+    def _scheduled(self, plan: Plan, updates: tuple[int, ...]) -> Plan:
+        for number in updates:
+            f = plan.fields[number]
+            for axis, n in enumerate(plan.grid):
+                centres = f.geometry.positions(axis, range(n), 0)
+                if n and not 0 <= centres[0] <= centres[-1] < f.shape[axis]:
+                    raise WindowError(
+                        f"a sweep writes where its windows are centred, and with padding {f.geometry.padding[axis]} "
+                        f"on axis {axis} of field {f.name!r} some are centred outside the array.",
+                        hint="take padding='same', or less.",
+                    )
+        options = self._options
+        found = schedule(options.schedule, plan.fields, updates, plan.grid, options.reverse)
+        return replace(plan, schedule=found, updates=updates, reverse=options.reverse)
 
     def _window_spec(
         self, name: str, array: Any, window: Window | None, rules: tuple[boundaries.Sides, ...]
@@ -367,130 +426,3 @@ def centre_frame(geometry: Geometry, grid: tuple[int, ...]) -> regions.Frame:
     """A frame whose keys count the cells of the array: each computed cell is where its window's centre lies."""
     cells = tuple(geometry.positions(axis, range(n), 0) for axis, n in enumerate(grid))
     return regions.Frame(geometry.shape, cells)
-
-
-def _options(
-    fields: Any, named_axis: Mapping[int, str] | None, kernel_size: Any, relative: bool, **rest: Any
-) -> Options:
-    """Check what can be checked before any array is seen."""
-    names = {name: whole_number(axis, "an axis in named_axis") for axis, name in (named_axis or {}).items()}
-    if not all(isinstance(name, str) and name.isidentifier() for name in names):
-        raise WindowError(f"named_axis takes axis numbers and their names, {{0: 'i', 1: 'j'}}, not {named_axis!r}.")
-    if isinstance(fields, str):
-        fields = (fields,)
-    elif isinstance(fields, Sequence):
-        fields = tuple(fields)
-    else:
-        fields = whole_number(fields, "fields")
-    if not fields or (isinstance(fields, int) and fields < 1):
-        raise FieldError("a stencil has at least one field.")
-    return Options(kernel_size, axis_names=names, fields=fields, relative=relative or bool(names), **rest)
-
-
-def kmap(
-    kernel: Kernel | None = None,
-    *,
-    kernel_size: Any = None,
-    strides: Any = 1,
-    dilation: Any = 1,
-    padding: Any = "valid",
-    boundary: Any = 0,
-    relative: bool = False,
-    named_axis: Mapping[int, str] | None = None,
-    fields: int | str | Sequence[str] = 1,
-    backend: str | None = None,
-) -> Any:
-    """Apply a kernel, written for one cell, to every window of an array: each cell reads old values.
-
-    Use it as a decorator, with or without keywords, as `kmap(function, ...)`, or without a function to assign kernels
-    to regions: `F = kmap(kernel_size=3); F[...] = inner; F[0] = 1.0`.
-
-    Args:
-        kernel: a function of windows and parameters. It returns a scalar, an array (a patch) or any tree of them.
-        kernel_size: cells of the window, `-((k-1)//2) .. k//2` around its centre: an int for every axis, a tuple,
-            -1 for a whole axis; a dict by field. Left out, it is inferred from the offsets that the kernel reads.
-        strides: distance of neighbouring windows, an int or one for each axis.
-        dilation: distance of neighbouring cells of a window, an int or one for each axis.
-        padding: how far windows may stick out of the array: "valid" (not at all), "same" (as many output cells as
-            input cells), an int, or for each axis an int, `(before, after)` or a word; a dict by field.
-        boundary: what lies outside the array: a number (0), "wrap", "edge", "reflect", "symmetric" or a rule of
-            `stencilx.boundary`; by axis `{0: "wrap"}`, by side `{0: ("edge", 1.0)}`, by field `{"u": "wrap"}`.
-        relative: whether the kernel indexes its windows by offset from the centre, `u[1, 0]`. Without it, and with a
-            kernel_size, it gets each window as an array. Always so for named axes and inferred windows.
-        named_axis: names for axes, `{0: "i", 1: "j"}`, so that a kernel may read `u["i+1", "j"]`.
-        fields: which arguments are fields, by number (the first ones) or by name; all others are handed over whole.
-        backend: "jax", "numpy", "array_api" or an installed one; chosen by the arrays where it is left out.
-
-    Returns:
-        A `Stencil`. Called on arrays, it gives an array of the kernel's dtype; its shape is the output grid, followed
-        by the shape of what the kernel returns.
-
-    Raises:
-        StencilError: keywords or kernels that do not fit; each kind says what and what to do.
-
-    Example:
-        >>> import numpy as np, stencilx as sx
-        >>> @sx.kmap(padding="same", boundary="edge")
-        ... def slope(u):
-        ...     return (u[1] - u[-1]) / 2
-        >>> np.asarray(slope(np.array([0.0, 1.0, 4.0, 9.0], np.float32)))
-        array([0.5, 2. , 4. , 2.5], dtype=float32)
-    """
-    options = _options(
-        fields,
-        named_axis,
-        kernel_size,
-        relative,
-        strides=strides,
-        dilation=dilation,
-        padding=padding,
-        boundary=boundary,
-    )
-    return Stencil(options, kernel, backend and load(backend).name)
-
-
-def smap(
-    kernel: Kernel | None = None,
-    *,
-    kernel_size: Any = None,
-    strides: Any = 1,
-    dilation: Any = 1,
-    offset: Any = 0,
-    boundary: Any = 0,
-    relative: bool = False,
-    named_axis: Mapping[int, str] | None = None,
-    fields: int | str | Sequence[str] = 1,
-    backend: str | None = None,
-) -> Any:
-    """Apply a kernel to every window of an array and write its scalar results into a copy of that array.
-
-    As `kmap`, but the output has the shape of the (first) field: window centres run over all cells save a margin of
-    `offset`, which keeps its old values, as do cells that strides step over or that no region holds. Keys of regions
-    count the cells of the array.
-
-    Args:
-        kernel: a function of windows and parameters that returns a scalar.
-        offset: the margin, an int or for each axis an int or `(before, after)`, in cells.
-        kernel_size, strides, dilation, boundary, relative, named_axis, fields, backend: as for `kmap`.
-
-    Returns:
-        A `Stencil`. Its result has the dtype in which both the array and the kernel's results fit.
-
-    Example:
-        >>> import numpy as np, stencilx as sx
-        >>> mean = sx.smap(lambda u: (u[-1] + u[1]) / 2, offset=1)
-        >>> np.asarray(mean(np.array([1, 5, 2, 8])))
-        array([1. , 1.5, 6.5, 8. ], dtype=float32)
-    """
-    options = _options(
-        fields,
-        named_axis,
-        kernel_size,
-        relative,
-        strides=strides,
-        dilation=dilation,
-        offset=offset,
-        boundary=boundary,
-        into_copy=True,
-    )
-    return Stencil(options, kernel, backend and load(backend).name)

@@ -15,7 +15,7 @@ import itertools
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stencilx.errors import WindowError, plural
@@ -211,6 +211,17 @@ class Geometry:
             first, last = self.position(axis, 0, min(taps)), self.position(axis, count - 1, max(taps))
             pairs.append((max(0, -first), max(0, last - self.shape[axis] + 1)))
         return tuple(pairs)
+
+
+def mirrored(g: Geometry) -> Geometry:
+    """The geometry of the same windows, seen with all axes turned round: cell c is now cell count - 1 - c."""
+    lo, hi = tuple(-h for h in g.window.hi), tuple(-low for low in g.window.lo)
+    padding = []
+    for axis, count in enumerate(g.grid):
+        before, after = g.padding[axis]
+        unused = g.shape[axis] + before + after - g.extent[axis] - (count - 1) * g.strides[axis]
+        padding.append((after - unused, before))
+    return replace(g, window=Window(lo, hi), padding=tuple(padding))
 
 
 def by_field(value: Any, fields: Sequence[str], what: str) -> dict[str, Any]:

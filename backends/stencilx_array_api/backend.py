@@ -19,7 +19,7 @@ from stencilx.errors import FieldError, KernelError, line_of
 from stencilx.offsets import OffsetWindow, whole_window_hint, whole_window_message
 from stencilx.plan import Plan
 from stencilx.regions import Part, Points, positions
-from stencilx.results import check_alike, check_scalar, flatten, kernel_name, unflatten
+from stencilx.results import check_alike, check_updates, flatten, kernel_name, unflatten
 from stencilx.window import Offset, Reads
 from stencilx_array_api import functions as functions  # importing it fills the table of what Cells can do
 from stencilx_array_api.cells import Cells, as_cells, stack
@@ -89,7 +89,7 @@ def _run(plan: Plan, formulas: Sequence[Evaluated], arguments: Arguments, out: A
     xp = array_api_compat.array_namespace(*arguments.arrays)
     shifts = []
     for array, f in zip(arguments.arrays, plan.fields, strict=True):
-        dtype = joined(xp, array.dtype, f.constants)
+        dtype = joined(xp, array.dtype, f.joins)
         shifts.append(Shifts(f, array if dtype == array.dtype else xp.astype(array, dtype), xp))
     structure, shapes, pieces = _pieces(plan, formulas, arguments, shifts, xp)
     results = [_assembled(plan, p, s, arguments.arrays[0], xp) for p, s in zip(pieces, shapes, strict=True)]
@@ -120,7 +120,7 @@ def _pieces(
         first = first or (formulas[kernel].kernel, structure, shapes)
         check_alike(*first, formulas[kernel].kernel, structure, shapes)
         if plan.into_copy:
-            check_scalar(formulas[kernel].kernel, len(leaves), shapes[0] if shapes else ())
+            check_updates(formulas[kernel].kernel, 1, shapes)
         called[number] = [stack(leaf, sizes(part)) for leaf in leaves]
     structure, shapes = first[1:] if first else ("*", [()])
     pieces = [

@@ -8,7 +8,7 @@ import array_api_compat
 import numpy as np
 
 from stencilx.boundary import IndexRule, Rule, ghost_runs
-from stencilx.plan import FieldPlan
+from stencilx.fields import FieldPlan
 from stencilx.regions import Box, Points
 from stencilx.window import Offset
 

@@ -12,9 +12,10 @@ import numpy as np
 from stencilx.backend import Arguments, Leaf, Runner, WindowSpec
 from stencilx.errors import FieldError, KernelError
 from stencilx.plan import Plan
-from stencilx.results import check_alike, check_scalar
+from stencilx.results import check_alike, check_updates
 from stencilx_jax import map as maps
-from stencilx_jax.trace import JaxFormula, is_dynamic, split, trace
+from stencilx_jax import sweeps
+from stencilx_jax.trace import JaxFormula, field_dtype, is_dynamic, split, trace
 
 
 class JaxBackend:
@@ -32,6 +33,9 @@ class JaxBackend:
         precision = jnp.result_type(float)  # tells whether 64 bits are on
         return tree, precision, tuple(map(_leaf_signature, leaves))
 
+    def joined(self, array: Any, joins: Sequence[Any]) -> Any:
+        return field_dtype(array, joins)
+
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> JaxFormula:
         return trace(kernel, windows, arguments)
 
@@ -43,6 +47,8 @@ class JaxBackend:
         _check_results(plan, formulas)
         body = _body(plan, formulas)
         tree = formulas[0].tree if formulas else jax.tree.structure(0)
+        if len(plan.updates) > 1:
+            tree = jax.tree.structure((0,) * len(plan.updates))
         # What closes over a traced value serves one call only: compiling it would be for nothing.
         reusable = all(formula.reusable for formula in formulas)
         compiled = jax.jit(body) if reusable else body
@@ -75,8 +81,10 @@ def _leaf_signature(leaf: Any) -> Hashable:
 
 
 def _body(plan: Plan, formulas: Sequence[JaxFormula]) -> Callable[..., list[Any]]:
+    run = maps.run if plan.schedule.name == "parallel" else sweeps.run
+
     def stencil(fields: Any, dynamic: Any, constants: Any, fillings: Any) -> list[Any]:
-        return maps.run(plan, formulas, fields, dynamic, constants, fillings)
+        return run(plan, formulas, fields, dynamic, constants, fillings)
 
     return stencil
 
@@ -89,8 +97,8 @@ def _inputs(plan: Plan, formulas: Sequence[JaxFormula], arguments: Arguments) ->
 
 def _check_results(plan: Plan, formulas: Sequence[JaxFormula]) -> None:
     for formula in formulas:
-        if plan.into_copy:
-            check_scalar(formula.kernel, len(formula.shapes), formula.shapes[0] if formula.shapes else ())
+        if plan.into_copy or plan.updates:
+            check_updates(formula.kernel, max(len(plan.updates), 1), formula.shapes)
         first = formulas[0]
         check_alike(first.kernel, first.tree, first.shapes, formula.kernel, formula.tree, formula.shapes)
 

@@ -7,7 +7,19 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
-__all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "alone", "as_function", "hoisted", "inner", "pruned", "walk"]
+__all__ = [
+    "ClosedJaxpr",
+    "Jaxpr",
+    "JaxprEqn",
+    "Literal",
+    "alone",
+    "as_function",
+    "hoisted",
+    "inner",
+    "parted",
+    "pruned",
+    "walk",
+]
 
 
 def as_function(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
@@ -30,6 +42,31 @@ def hoisted(closed: ClosedJaxpr) -> ClosedJaxpr:
     """The jaxpr with its constants as further inputs, after the others."""
     jaxpr = closed.jaxpr
     return ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.invars, *jaxpr.constvars]), [])
+
+
+def parted(closed: ClosedJaxpr, late: set[int]) -> tuple[ClosedJaxpr, ClosedJaxpr, list[int]]:
+    """A jaxpr in two: what can be computed without some late inputs, and the rest.
+
+    The first takes all other inputs, in order. The second takes the late ones, in order, and then what it needs of the
+    first one's results and inputs: the first one's results are just these. The third result numbers the inputs of the
+    first.
+    """
+    jaxpr = closed.jaxpr
+    dependent = {jaxpr.invars[number] for number in late}
+    early_eqns, late_eqns = [], []
+    for eqn in jaxpr.eqns:
+        if eqn.effects or any(not isinstance(v, Literal) and v in dependent for v in eqn.invars):
+            dependent.update(eqn.outvars)
+            late_eqns.append(eqn)
+        else:
+            early_eqns.append(eqn)
+    used = [v for eqn in late_eqns for v in eqn.invars] + list(jaxpr.outvars)
+    known = {*jaxpr.constvars, *dependent}
+    handed = list(dict.fromkeys(v for v in used if not isinstance(v, Literal) and v not in known))
+    early_inputs = [number for number in range(len(jaxpr.invars)) if number not in late]
+    early = jaxpr.replace(invars=[jaxpr.invars[n] for n in early_inputs], outvars=handed, eqns=early_eqns)
+    rest = jaxpr.replace(invars=[*(jaxpr.invars[n] for n in sorted(late)), *handed], eqns=late_eqns)
+    return ClosedJaxpr(early, closed.consts), ClosedJaxpr(rest, closed.consts), early_inputs
 
 
 def pruned(closed: ClosedJaxpr, keep_from: int) -> tuple[ClosedJaxpr, list[int]]:

@@ -44,7 +44,7 @@ def run(
         constants: for each formula what its kernel closes over.
         fillings: for each assignment the number or array it puts there (None for kernels).
     """
-    arrays = [jnp.asarray(a, field_dtype(a, f.constants)) for a, f in zip(fields, plan.fields)]
+    arrays = [jnp.asarray(a, field_dtype(a, f.joins)) for a, f in zip(fields, plan.fields)]
     shifts = [Shifts(f, array, plan.grid) for f, array in zip(plan.fields, arrays)]
     avals = formulas[0].closed.out_avals if formulas else [jax.typeof(arrays[0][(0,) * arrays[0].ndim])]
     parts: list[Part] = []
@@ -53,14 +53,17 @@ def run(
         number = plan.values[part.owner].kernel
         if number is None:
             parts.append(part)
-            results = [[_filling(plan, part, fillings[part.owner], aval.shape) for aval in avals]]
+            results = [[filling(plan, part, fillings[part.owner], aval.shape) for aval in avals]]
         else:
             strips = split_by_strips(formulas[number], part, shifts)
             parts.extend(strips)
             results = [_apply(formulas[number], some, shifts, dynamic, constants[number]) for some in strips]
         for leaf, values in zip(pieces, zip(*results)):
             leaf.extend(values)
-    return [_assembled(plan, parts, leaf, aval, fields[0]) for leaf, aval in zip(pieces, avals)]
+    return [
+        _assembled(plan, parts, leaf, aval, base)
+        for leaf, aval, base in zip(pieces, avals, _bases(plan, arrays, avals))
+    ]
 
 
 def split_by_strips(formula: JaxFormula, part: Part, shifts: Sequence[Shifts]) -> list[Part]:
@@ -103,7 +106,7 @@ def _apply(
     return function(*reads, *uniform)
 
 
-def _filling(plan: Plan, part: Part, value: Any, shape: Sequence[int]) -> Any:
+def filling(plan: Plan, part: Part, value: Any, shape: Sequence[int]) -> Any:
     """A region's number or array on the cells of a part."""
     sizes = [part.count] if isinstance(part.cells, Points) else [len(r) for r in part.cells]
     if not np.ndim(value):
@@ -133,6 +136,11 @@ def _assembled(plan: Plan, parts: Sequence[Part], pieces: Sequence[Any], aval: A
     for part, piece in zip(parts, pieces):
         result = _placed(result, piece.astype(dtype), part.cells, frame)
     return result
+
+
+def _bases(plan: Plan, arrays: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+    """The fields into whose copies smap and sscan write."""
+    return [arrays[number] for number in plan.updates] or [arrays[0]] * len(avals)
 
 
 def _placed(result: Any, piece: Any, cells: Box | Points, frame: Box) -> Any:

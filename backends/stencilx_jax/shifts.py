@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from stencilx.boundary import Constant, IndexRule, Rule, Sides, ghost_runs
-from stencilx.plan import FieldPlan
+from stencilx.fields import FieldPlan
 from stencilx.regions import Box, Points
 from stencilx.window import Offset
 
@@ -37,7 +37,7 @@ class Shifts:
             self._extended = self.array
             for axis, (before, after) in enumerate(self.ghosts):
                 places = range(-before, self.array.shape[axis] + after)
-                self._extended = _along(self._extended, axis, places, (before, after), self.plan.rules[axis])
+                self._extended = along(self._extended, axis, places, (before, after), self.plan.rules[axis])
         return self._extended
 
     def inner(self, axis: int, cells: range, tap: int) -> tuple[int, int]:
@@ -57,7 +57,7 @@ class Shifts:
         if math.prod(map(len, cells)) * len(self.plan.reads) <= self.array.size:
             return self._gathered(places, outside)
         shifted = [range(p.start + g[0], p.stop + g[0], p.step) for p, g in zip(places, self.ghosts)]
-        return _sliced(self.extended, shifted)
+        return sliced(self.extended, shifted)
 
     def _gathered(self, places: Sequence[range], outside: Sequence[tuple[int, int]]) -> Any:
         """A thin strip, put together axis by axis from slices: nothing larger is stored.
@@ -71,7 +71,7 @@ class Shifts:
         ]
         array = self.array
         for axis in sorted(range(len(places)), key=lambda a: (filled[a], a if filled[a] else len(places[a]))):
-            array = _along(array, axis, places[axis], outside[axis], self.plan.rules[axis])
+            array = along(array, axis, places[axis], outside[axis], self.plan.rules[axis])
         return array
 
     def read_points(self, tap: Offset, points: Points) -> Any:
@@ -117,7 +117,7 @@ class Shifts:
 
     def _padded(self, places: Sequence[range], outside: Sequence[tuple[int, int]]) -> Any:
         inside = [p[before : len(p) - after] for p, (before, after) in zip(places, outside)]
-        array = _sliced(self.array, inside)
+        array = sliced(self.array, inside)
         for axis, counts in enumerate(outside):
             for side, count in enumerate(counts):
                 if count:
@@ -138,7 +138,7 @@ def _outside(places: range, length: int) -> tuple[int, int]:
     return min(before, len(places)), min(after, len(places))
 
 
-def _sliced(array: Any, places: Sequence[range]) -> Any:
+def sliced(array: Any, places: Sequence[range]) -> Any:
     starts = [p.start if len(p) else 0 for p in places]
     limits = [p[-1] + 1 if len(p) else 0 for p in places]
     steps = [p.step if len(p) > 1 else 1 for p in places]
@@ -146,14 +146,14 @@ def _sliced(array: Any, places: Sequence[range]) -> Any:
     return array if whole else lax.slice(array, starts, limits, steps)
 
 
-def _along(array: Any, axis: int, places: range, outside: tuple[int, int], rules: Sides) -> Any:
+def along(array: Any, axis: int, places: range, outside: tuple[int, int], rules: Sides) -> Any:
     """An array at places along one axis, some of which lie outside it."""
     inside = places[outside[0] : len(places) - outside[1]]
     middle = [range(n) for n in array.shape]
     middle[axis] = inside
     before = _ghosts(array, axis, places[: outside[0]], rules[0])
     after = _ghosts(array, axis, places[len(places) - outside[1] :], rules[1])
-    pieces = [*before, *([_sliced(array, middle)] if len(inside) else []), *after]
+    pieces = [*before, *([sliced(array, middle)] if len(inside) else []), *after]
     return pieces[0] if len(pieces) == 1 else lax.concatenate(pieces, axis)
 
 

@@ -53,6 +53,12 @@ class JaxFormula:
     operations: int
     reusable: bool
 
+    def dtypes(self) -> list[Any]:
+        """The dtype of each result; a Python number stands for one of a weak type."""
+        weak = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
+        avals: list[Any] = self.closed.out_avals
+        return [weak[aval.dtype.kind] if aval.weak_type else aval.dtype for aval in avals]
+
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         return [aval.shape for aval in self.closed.out_avals]
@@ -94,7 +100,7 @@ def field_dtype(array: Any, constants: Sequence[Any]) -> Any:
 
 def trace(kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> JaxFormula:
     parameters = split(arguments)
-    dtypes = [field_dtype(array, spec.constants) for array, spec in zip(arguments.arrays, windows)]
+    dtypes = [field_dtype(array, spec.joins) for array, spec in zip(arguments.arrays, windows)]
     slots = SLOTS
     while True:
         recorder = _Recorder(kernel, windows, arguments, parameters, dtypes, slots)

@@ -15,12 +15,13 @@ import numpy as np
 
 from stencilx.backend import Arguments, Leaf, Runner, WindowSpec, trial_reads
 from stencilx.boundary import Constant, Edge, Reflect, Rule, Symmetric, Wrap
-from stencilx.errors import KernelError
+from stencilx.errors import FieldError, KernelError
+from stencilx.fields import FieldPlan
 from stencilx.offsets import OffsetWindow
-from stencilx.plan import FieldPlan, Plan
+from stencilx.plan import Plan
 from stencilx.regions import key_text
-from stencilx.results import check_alike, check_scalar, flatten, unflatten
-from stencilx.window import Offset, Reads
+from stencilx.results import check_alike, check_updates, flatten, unflatten
+from stencilx.window import Offset, Reads, Window
 
 Index = tuple[int, ...]
 
@@ -31,9 +32,24 @@ class Looked:
 
     kernel: Callable[..., Any]
     windows: tuple[WindowSpec, ...]
+    arguments: Arguments
     reads: tuple[Reads, ...]
     reusable: bool
     operations: None = None
+
+    def dtypes(self) -> list[Any]:
+        """From one trial call, on windows full of each field's middle value."""
+        samples = [np.asarray(_sample(a), _dtype(a, s.joins))[()] for a, s in zip(self.arguments.arrays, self.windows)]
+        views = [
+            _relative_view(spec, spec.window, lambda _, sample=sample: sample)
+            if spec.relative or spec.window is None
+            else np.full(spec.window.size, sample)
+            for spec, sample in zip(self.windows, samples)
+        ]
+        args, kwargs = self.arguments.with_fields(views)
+        with np.errstate(all="ignore"):
+            leaves, _ = flatten(self.kernel(*args, **kwargs))
+        return [leaf if isinstance(leaf, (bool, int, float, complex)) else np.asarray(leaf).dtype for leaf in leaves]
 
 
 class NumpyBackend:
@@ -47,21 +63,30 @@ class NumpyBackend:
     def signature(self, arguments: Arguments) -> Hashable:
         return tuple((array.shape, str(array.dtype)) for array in arguments.arrays)
 
+    def joined(self, array: np.ndarray, joins: Sequence[Any]) -> np.dtype:
+        return _dtype(array, joins)
+
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Looked:
         if all(spec.window for spec in windows):
-            return Looked(kernel, tuple(windows), tuple(spec.window or () for spec in windows), reusable=True)
+            reads = tuple(spec.window or () for spec in windows)
+            return Looked(kernel, tuple(windows), arguments, reads, reusable=True)
         samples = [_sample(array) for array in arguments.arrays]
-        return Looked(kernel, tuple(windows), trial_reads(kernel, windows, arguments, samples, _stack), reusable=False)
+        reads = trial_reads(kernel, windows, arguments, samples, _stack)
+        return Looked(kernel, tuple(windows), arguments, reads, reusable=False)
 
     def output(self, plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> tuple[Leaf, ...] | None:
         return None
 
     def runner(self, plan: Plan, formulas: Sequence[Looked]) -> Runner:
-        return lambda arguments, out: _run(plan, formulas, arguments, out)
+        return lambda arguments, out: _into(_run(plan, formulas, arguments), out)
+
+
+def _dtype(array: np.ndarray, joins: Sequence[Any]) -> np.dtype:
+    return np.result_type(array, *joins)
 
 
 def _sample(array: np.ndarray) -> Any:
-    """The field's middle cell stands for any other in the trial call."""
+    """The field's middle cell stands for any other in a trial call."""
     return array[tuple(n // 2 for n in array.shape)] if array.size else np.zeros((), array.dtype)[()]
 
 
@@ -77,14 +102,18 @@ class _Cell:
     value: Any
 
 
-def _run(plan: Plan, formulas: Sequence[Looked], arguments: Arguments, out: Any) -> Any:
-    arrays = [_with_room_for_constants(array, f) for array, f in zip(arguments.arrays, plan.fields)]
+def _run(plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> Any:
+    """Every cell in row-major order (the opposite in reverse). A sweep's state is copies of the fields it updates."""
+    arrays = [array.astype(_dtype(array, f.joins), copy=False) for array, f in zip(arguments.arrays, plan.fields)]
+    for number in plan.updates:
+        arrays[number] = arrays[number].copy()
     owner = np.full(plan.frame.shape, -1)
     for number, value in enumerate(plan.values):
         owner[value.key] = number
     constants = [_constants(plan, number) for number in range(len(plan.values))]
     results: dict[Index, _Cell] = {}
-    for cell in np.ndindex(*plan.grid):
+    cells = list(np.ndindex(*plan.grid))
+    for cell in reversed(cells) if plan.reverse else cells:
         place = tuple(cells[i] for cells, i in zip(plan.frame.cells, cell))
         inside = all(0 <= i < n for i, n in zip(place, plan.frame.shape))
         number = int(owner[place]) if inside else -1
@@ -96,7 +125,48 @@ def _run(plan: Plan, formulas: Sequence[Looked], arguments: Arguments, out: Any)
         else:
             result = _call(formulas[value.kernel], plan, arrays, arguments, cell, key_text(value.key))
             results[cell] = _Cell(formulas[value.kernel].kernel, result)
-    return _assemble(plan, arguments, results, out)
+        _write(plan, arrays, cell, results[cell])
+    return _swept(plan, arrays) if plan.updates else _assemble(plan, arguments, results)
+
+
+def _write(plan: Plan, arrays: Sequence[np.ndarray], cell: Index, result: _Cell) -> None:
+    """A sweep writes a cell's results at its windows' centres before it visits the next one."""
+    leaves = [result.value] * len(plan.updates) if result.kernel is None else flatten(result.value)[0]
+    if plan.updates and result.kernel is not None:
+        check_updates(result.kernel, len(plan.updates), [np.shape(leaf) for leaf in leaves])
+    for number, leaf in zip(plan.updates, leaves):
+        arrays[number][_centre(plan.fields[number], cell)] = leaf
+
+
+def _centre(f: FieldPlan, cell: Index) -> Index:
+    g = f.geometry
+    return tuple(
+        c * s - before - lo * d for c, s, (before, _), lo, d in zip(cell, g.strides, g.padding, g.window.lo, g.dilation)
+    )
+
+
+def _swept(plan: Plan, arrays: Sequence[np.ndarray]) -> Any:
+    """The updated arrays themselves for sscan, the written values for kscan."""
+    if plan.into_copy:
+        results = [arrays[number] for number in plan.updates]
+    else:
+        results = [np.empty(plan.grid, arrays[number].dtype) for number in plan.updates]
+        for number, result in zip(plan.updates, results):
+            for cell in np.ndindex(*plan.grid):
+                result[cell] = arrays[number][_centre(plan.fields[number], cell)]
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _into(result: Any, out: Any) -> Any:
+    """The result, in the memory of `out` where that is given."""
+    if out is None:
+        return result
+    for target, array in zip(flatten(out)[0], flatten(result)[0], strict=True):
+        if target.shape != array.shape or target.dtype != array.dtype:
+            given, needed = f"{target.dtype}{list(target.shape)}", f"{array.dtype}{list(array.shape)}"
+            raise FieldError(f"out is {given}, but the result is {needed}.")
+        target[...] = array
+    return out
 
 
 def _constants(plan: Plan, number: int) -> Callable[[Index], Any]:
@@ -108,10 +178,6 @@ def _constants(plan: Plan, number: int) -> Callable[[Index], Any]:
     spread = np.empty(plan.frame.shape, given.dtype)
     spread[value.key] = given
     return lambda place: spread[place]
-
-
-def _with_room_for_constants(array: np.ndarray, f: FieldPlan) -> np.ndarray:
-    return array.astype(np.result_type(array, *f.constants), copy=False)
 
 
 def _call(
@@ -137,16 +203,17 @@ def _view(spec: WindowSpec, f: FieldPlan, array: np.ndarray, cell: Index) -> Any
     def read(offset: Offset) -> Any:
         return _cut(f, array, cell, [range(o, o + 1) for o in offset]).reshape(())[()]
 
-    return OffsetWindow(spec.field, spec.ndim, f.window, spec.axis_names, read, _stack)
+    return _relative_view(spec, f.window, read)
+
+
+def _relative_view(spec: WindowSpec, window: Window | None, read: Callable[[Offset], Any]) -> OffsetWindow:
+    return OffsetWindow(spec.field, spec.ndim, window, spec.axis_names, read, _stack)
 
 
 def _cut(f: FieldPlan, array: np.ndarray, cell: Index, taps: Sequence[range]) -> np.ndarray:
     """A copy of the window of a cell, or of some taps of it."""
-    g = f.geometry
-    centre = [
-        c * s - before - lo * d for c, s, (before, _), lo, d in zip(cell, g.strides, g.padding, g.window.lo, g.dilation)
-    ]
-    places = [[m + o * d for o in t] for m, t, d in zip(centre, taps, g.dilation)]
+    centre = _centre(f, cell)
+    places = [[m + o * d for o in t] for m, t, d in zip(centre, taps, f.geometry.dilation)]
     window = np.empty([len(p) for p in places], array.dtype)
     for index in np.ndindex(*window.shape):
         window[index] = _value(f, array, [p[i] for p, i in zip(places, index)])
@@ -186,7 +253,7 @@ def _stand_in(rule: Rule, i: int, n: int) -> int:
     return i
 
 
-def _assemble(plan: Plan, arguments: Arguments, results: dict[Index, _Cell], out: Any) -> Any:
+def _assemble(plan: Plan, arguments: Arguments, results: dict[Index, _Cell]) -> Any:
     """One array for each leaf of what the kernels return, grid axes first."""
     leaves: dict[Index, list[Any]] = {}
     first: tuple[Callable[..., Any], Any, list[Any]] | None = None
@@ -199,16 +266,12 @@ def _assemble(plan: Plan, arguments: Arguments, results: dict[Index, _Cell], out
         first = first or (result.kernel, structure, shapes)
         check_alike(*first, result.kernel, structure, shapes)
         if plan.into_copy:
-            check_scalar(result.kernel, len(values), shapes[0] if shapes else ())
+            check_updates(result.kernel, 1, shapes)
     structure, shapes = first[1:] if first else ("*", [()])
     for cell, result in results.items():
         if result.kernel is None:
             leaves[cell] = [result.value] * len(shapes)
     arrays = [_array(plan, arguments, {c: v[i] for c, v in leaves.items()}, s) for i, s in enumerate(shapes)]
-    if out is not None:
-        for target, array in zip(flatten(out)[0], arrays, strict=True):
-            target[...] = array
-        return out
     return unflatten(structure, arrays)
 
 

@@ -1,0 +1,173 @@
+"""Dependence: which reads of a sweep see what the sweep itself has written, and the orders that respect them.
+
+A cell that reads an updated field at an offset reads what another cell writes, some whole number of cells away: the
+*distance*, an integer vector. Cells are visited in row-major order, so the read is *carried* (it sees the new value) if
+the distance is negative in that order, and sees the old value otherwise:
+
+    . . .      distance (-1, 0), (0, -1): carried
+    c c c      distance (1, 0), (0, 1):   old
+    c x .      a schedule is right if every carried read is computed before its reader
+
+From the distances follow the schedules: none is carried -> `parallel`; each is carried along one of the leading axes ->
+`rows`; otherwise `cells`, or `wavefront` along a direction in which all distances are negative. A ghost that copies a
+cell stands for that cell, so near walls there are further distances.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from stencilx.boundary import IndexRule, Rule
+from stencilx.errors import ScheduleError, did_you_mean, join
+from stencilx.fields import FieldPlan, ghost_cells
+from stencilx.window import Geometry, Offset
+
+SCHEDULES = ("auto", "parallel", "rows", "cells", "wavefront")
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A read that sees a new value: the field, the offset in cells, and the distance of the cell that wrote it."""
+
+    field: str
+    offset: Offset
+    distance: Offset
+
+    def __str__(self) -> str:
+        return f"{self.field}[{', '.join(map(str, self.offset))}]"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """In which order the cells of a stencil are computed.
+
+    Attributes:
+        name: "parallel", "rows", "cells" or "wavefront".
+        reason: why, in words.
+        axes: how many leading axes are walked along one by one (0 for parallel).
+        direction: for a wavefront, cells with equal products with it are computed together.
+        carried: the carried reads.
+        automatic: whether a backend may take another one of the valid orders, where that is cheaper.
+    """
+
+    name: str
+    reason: str
+    axes: int = 0
+    direction: Offset = ()
+    carried: tuple[Carried, ...] = ()
+    automatic: bool = False
+
+
+PARALLEL = Schedule("parallel", "every cell reads old values")
+
+
+def schedule(
+    asked: str, fields: Sequence[FieldPlan], updates: Sequence[int], grid: Sequence[int], reverse: bool
+) -> Schedule:
+    """The schedule that was asked for, if it gives the numbers of the row-major order; for "auto" the cheapest one."""
+    if asked not in SCHEDULES:
+        raise ScheduleError(f"there is no schedule {asked!r}.", hint=did_you_mean(asked, SCHEDULES))
+    carried = tuple(read for number in updates for read in carried_reads(fields[number], grid, reverse))
+    axes = max((_first_nonzero(read.distance) + 1 for read in carried), default=0)
+    ndim, automatic = len(grid), asked == "auto"
+    if automatic:
+        asked = "parallel" if not carried else "rows" if axes < ndim else "cells"
+    if asked == "parallel":
+        if carried:
+            raise _forbidden(asked, carried[0], "rows" if axes < ndim else "cells")
+        return Schedule("parallel", "no read sees what the sweep has written", automatic=automatic)
+    if asked == "rows":
+        deep = [read for read in carried if _first_nonzero(read.distance) == ndim - 1]
+        if deep or ndim == 1:
+            raise _forbidden(asked, deep[0] if deep else None, "cells")
+        return Schedule("rows", _rows_reason(carried, max(axes, 1)), max(axes, 1), (), carried, automatic)
+    along = direction([read.distance for read in carried], ndim, reverse)
+    return Schedule(asked, _cells_reason(asked, carried, along), ndim, along, carried, automatic)
+
+
+def carried_reads(f: FieldPlan, grid: Sequence[int], reverse: bool) -> Iterator[Carried]:
+    """The reads of an updated field that see new values, each with all its distances."""
+    for tap in f.reads:
+        by_axis = [_distances(f.geometry, f.rules[axis], axis, tap[axis], grid[axis]) for axis in range(len(grid))]
+        for distance in sorted(set(itertools.product(*by_axis))):
+            first = next((d for d in distance if d), 0)
+            if first > 0 if reverse else first < 0:
+                offset = tuple(t * d for t, d in zip(tap, f.geometry.dilation, strict=True))
+                yield Carried(f.name, offset, distance)
+
+
+def _distances(g: Geometry, rules: tuple[Rule, Rule], axis: int, tap: int, cells: int) -> set[int]:
+    """Distances in cells, along one axis, between a reader and the writers of what it reads."""
+    length, stride = g.shape[axis], g.strides[axis]
+    places = g.positions(axis, range(cells), tap)
+    found: set[int] = set()
+    for cell in ghost_cells(places, length):
+        rule = rules[0 if places[cell] < 0 else 1]
+        if isinstance(rule, IndexRule):
+            found.add(rule.index(places[cell], length) - g.position(axis, cell, 0))
+    if any(_inside(places, length)):
+        found.add(tap * g.dilation[axis])
+    return {d // stride for d in found if d % stride == 0 and abs(d // stride) < cells}
+
+
+def _inside(places: range, length: int) -> Iterable[bool]:
+    return (0 <= place < length for place in places)
+
+
+def _first_nonzero(distance: Offset) -> int:
+    return next(axis for axis, d in enumerate(distance) if d)
+
+
+def direction(distances: Sequence[Offset], ndim: int, reverse: bool) -> Offset:
+    """The smallest vector of whole numbers whose product with each distance is negative (positive in reverse)."""
+    backward = [tuple(-d for d in distance) if reverse else distance for distance in distances]
+    for largest in range(1, 5):
+        candidates = sorted(itertools.product(range(largest + 1), repeat=ndim), key=sum)
+        for vector in candidates:
+            if all(_product(vector, distance) < 0 for distance in backward):
+                return vector
+    # row-major order itself is such a direction: an axis outweighs all that later ones can add up to
+    weights = [1]
+    for axis in reversed(range(1, ndim)):
+        weights.insert(0, 1 + sum(w * max(abs(d[axis + i]) for d in backward) for i, w in enumerate(weights)))
+    return tuple(weights)
+
+
+def _product(a: Sequence[int], b: Sequence[int]) -> int:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def _names(carried: Iterable[Carried]) -> str:
+    names = list(dict.fromkeys(map(str, carried)))
+    return join(names) if len(names) <= 4 else f"{', '.join(names[:4])} and more"
+
+
+def _rows_reason(carried: Sequence[Carried], axes: int) -> str:
+    if not carried:
+        return "asked for; no read is carried"
+    along = "axis 0" if axes == 1 else f"the first {axes} axes"
+    return f"{_names(carried)} {_see(carried)} new values, all of them from earlier along {along}"
+
+
+def _cells_reason(name: str, carried: Sequence[Carried], along: Offset) -> str:
+    if not carried:
+        return "asked for; no read is carried"
+    how = f"; cells with equal products with {along} go together" if name == "wavefront" else ""
+    return f"{_names(carried)} {_see(carried)} new values{how}"
+
+
+def _see(carried: Sequence[Carried]) -> str:
+    return "sees" if len(set(map(str, carried))) == 1 else "see"
+
+
+def _forbidden(asked: str, read: Carried | None, instead: str) -> ScheduleError:
+    if read is None:
+        return ScheduleError("schedule 'rows' needs an array of two or more axes.", hint="leave it to 'auto'.")
+    where = "in the same row" if asked == "rows" else "earlier in the sweep"
+    return ScheduleError(
+        f"schedule {asked!r} would change the numbers: {read} reads what is written {where}, "
+        f"{tuple(abs(d) for d in read.distance)} cells before.",
+        hint=f"the cheapest schedule here is {instead!r}, which 'auto' takes.",
+    )

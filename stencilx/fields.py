@@ -1,0 +1,95 @@
+"""The fields of a call: geometry, boundary rules and reads of each, on the output grid that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stencilx.boundary import IndexRule, Sides, check_not_empty
+from stencilx.errors import FieldError
+from stencilx.window import Geometry, Offset, Pair, Reads, Window
+
+
+@dataclass(frozen=True)
+class FieldPlan:
+    """One field: where its windows lie, what kernels read of them, and what lies outside the array.
+
+    `joins` are the numbers and dtypes that the array's dtype is joined with: what may lie outside, what a sweep writes.
+    `ghosts` counts the cells outside the array that windows cover on each side, whether or not a kernel reads them.
+    """
+
+    geometry: Geometry
+    rules: tuple[Sides, ...]
+    reads: Reads
+    ghosts: tuple[Pair, ...]
+    joins: tuple[Any, ...] = field(default=(), compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.geometry.field
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.geometry.shape
+
+    @property
+    def window(self) -> Window:
+        return self.geometry.window
+
+    def sources(self, tap: Offset, grid: Sequence[int]) -> tuple[np.ndarray, list[Any]]:
+        """For each cell the element of the raveled array that a tap reads, or -1 - k for the k-th of the constants."""
+        number = np.zeros(grid, np.int64)
+        constants: list[Any] = []
+        for axis, (n, cells) in enumerate(zip(self.shape, grid, strict=True)):
+            places = self.geometry.positions(axis, range(cells), tap[axis])
+            index = np.array(places, np.int64)
+            for cell in ghost_cells(places, n):
+                rule = self.rules[axis][0 if places[cell] < 0 else 1]
+                if isinstance(rule, IndexRule):
+                    index[cell] = rule.index(places[cell], n)
+                else:
+                    index[cell] = -1 - len(constants)
+                    constants.append(rule.value)
+            index = np.expand_dims(index, [a for a in range(len(grid)) if a != axis])
+            inside = np.where(number < 0, number, number * n + index)
+            number = np.where(index < 0, index, inside)  # the later axis holds the corners
+        return number, constants
+
+
+def ghost_cells(places: range, length: int) -> Iterator[int]:
+    """The numbers of those places that lie outside an axis."""
+    for number in range(len(places)):
+        if places[number] >= 0:
+            break
+        yield number
+    for number in reversed(range(len(places))):
+        if places[number] < length:
+            break
+        yield number
+
+
+def common_grid(geometries: Sequence[Geometry]) -> tuple[int, ...]:
+    """The output grid, on which all fields must agree."""
+    grids = [g.grid for g in geometries]
+    if len(set(grids)) > 1:
+        lines = [
+            f"  {g.field}: shape {g.shape}, window {g.window}, padding {g.padding} -> grid {grid}"
+            for g, grid in zip(geometries, grids, strict=True)
+        ]
+        raise FieldError(
+            "the fields give different output grids:\n" + "\n".join(lines),
+            hint="a face field of n+1 values beside n cells takes kernel_size=2 and padding='valid': "
+            "give kernel_size and padding by field, kernel_size={'u': 3, 'f': 2}.",
+        )
+    return grids[0]
+
+
+def plan_field(
+    geometry: Geometry, rules: tuple[Sides, ...], reads: Reads, grid: Sequence[int], joins: tuple[Any, ...]
+) -> FieldPlan:
+    ghosts = geometry.ghosts(geometry.window, grid)
+    check_not_empty(rules, geometry.shape, ghosts, geometry.field)
+    return FieldPlan(geometry, rules, reads, ghosts, joins)
