@@ -112,16 +112,16 @@ Sides = tuple[Rule, Rule]
 
 _SHORTHANDS: dict[str, Rule] = {"wrap": Wrap(), "edge": Edge(), "reflect": Reflect(), "symmetric": Symmetric()}
 _OTHER_LIBRARIES = {
-    "nearest": "scipy's 'nearest' is 'edge' here, as in NumPy",
-    "replicate": "PyTorch's 'replicate' is 'edge' here, as in NumPy",
-    "mirror": "scipy's 'mirror' is 'reflect' here, as in NumPy (scipy's own 'reflect' is 'symmetric')",
-    "periodic": "a periodic axis is 'wrap' here, as in NumPy",
-    "circular": "a periodic axis is 'wrap' here, as in NumPy",
-    "grid-wrap": "scipy's 'grid-wrap' is 'wrap' here, as in NumPy",
-    "grid-mirror": "scipy's 'grid-mirror' is 'symmetric' here, as in NumPy",
-    "constant": "for a constant give the number itself: boundary=0.0",
-    "zero": "for zeros give the number itself: boundary=0.0",
-    "zeros": "for zeros give the number itself: boundary=0.0",
+    "nearest": "scipy's 'nearest' is 'edge' here, as in NumPy.",
+    "replicate": "PyTorch's 'replicate' is 'edge' here, as in NumPy.",
+    "mirror": "scipy's 'mirror' is 'reflect' here, as in NumPy (scipy's own 'reflect' is 'symmetric').",
+    "periodic": "a periodic axis is 'wrap' here, as in NumPy.",
+    "circular": "a periodic axis is 'wrap' here, as in NumPy.",
+    "grid-wrap": "scipy's 'grid-wrap' is 'wrap' here, as in NumPy.",
+    "grid-mirror": "scipy's 'grid-mirror' is 'symmetric' here, as in NumPy.",
+    "constant": "for a constant give the number itself: boundary=0.0.",
+    "zero": "for zeros give the number itself: boundary=0.0.",
+    "zeros": "for zeros give the number itself: boundary=0.0.",
 }
 
 

@@ -16,23 +16,45 @@ def _options(
     fields: Any, named_axis: Mapping[int, str] | None, kernel_size: Any, relative: bool, **rest: Any
 ) -> Options:
     """Check what can be checked before any array is seen."""
-    names = {name: whole_number(axis, "an axis in named_axis") for axis, name in (named_axis or {}).items()}
-    if not all(isinstance(name, str) and name.isidentifier() for name in names):
-        raise WindowError(f"named_axis takes axis numbers and their names, {{0: 'i', 1: 'j'}}, not {named_axis!r}.")
-    if isinstance(fields, str):
-        fields = (fields,)
-    elif isinstance(fields, Sequence):
-        fields = tuple(fields)
-    else:
-        fields = whole_number(fields, "fields")
+    names = _axis_names(named_axis)
+    fields = _fields(fields)
     schedule = rest.get("schedule", "auto")
     if schedule not in SCHEDULES:
         raise ScheduleError(f"there is no schedule {schedule!r}.", hint=did_you_mean(str(schedule), SCHEDULES))
     updates = rest.get("updates", ())
     rest["updates"] = (updates,) if isinstance(updates, str) else tuple(updates)
-    if not fields or (isinstance(fields, int) and fields < 1):
-        raise FieldError("a stencil has at least one field.")
     return Options(kernel_size, axis_names=names, fields=fields, relative=relative or bool(names), **rest)
+
+
+def _axis_names(named_axis: Any) -> dict[str, int]:
+    """Axis name -> axis number."""
+    if named_axis is None:
+        return {}
+    if isinstance(named_axis, Mapping):
+        axes = [whole_number(axis, "an axis in named_axis") for axis in named_axis]
+        names = {name: axis for name, axis in zip(named_axis.values(), axes) if isinstance(name, str)}
+        if len(names) == len(axes) and all(map(str.isidentifier, names)):
+            return names
+    raise WindowError(f"named_axis takes axis numbers and their names, {{0: 'i', 1: 'j'}}, not {named_axis!r}.")
+
+
+def _fields(fields: Any) -> int | tuple[str, ...]:
+    """The number of fields, or their names."""
+    if isinstance(fields, str):
+        return (fields,)
+    if isinstance(fields, Sequence):
+        names = tuple(fields)
+        if not all(isinstance(name, str) for name in names):
+            raise FieldError(f"fields must be a number or names, not {fields!r}.")
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise FieldError(f"fields names {name!r} twice.")
+        count = len(names)
+    else:
+        names = count = whole_number(fields, "fields")
+    if count < 1:
+        raise FieldError("a stencil has at least one field.")
+    return names
 
 
 def kmap(

@@ -102,18 +102,16 @@ def _distances(g: Geometry, rules: tuple[Rule, Rule], axis: int, tap: int, cells
     """Distances in cells, along one axis, between a reader and the writers of what it reads."""
     length, stride = g.shape[axis], g.strides[axis]
     places = g.positions(axis, range(cells), tap)
-    found: set[int] = set()
-    for cell in ghost_cells(places, length):
+    ghosts = list(ghost_cells(places, length))
+    before = sum(places[cell] < 0 for cell in ghosts)
+    readers = [(tap * g.dilation[axis], range(before, before + cells - len(ghosts)))]
+    for cell in ghosts:
         rule = rules[0 if places[cell] < 0 else 1]
         if isinstance(rule, IndexRule):
-            found.add(rule.index(places[cell], length) - g.position(axis, cell, 0))
-    if any(_inside(places, length)):
-        found.add(tap * g.dilation[axis])
-    return {d // stride for d in found if d % stride == 0 and abs(d // stride) < cells}
-
-
-def _inside(places: range, length: int) -> Iterable[bool]:
-    return (0 <= place < length for place in places)
+            offset = rule.index(places[cell], length) - g.position(axis, cell, 0)
+            readers.append((offset, range(cell, cell + 1)))
+    distances = ((offset // stride, some) for offset, some in readers if offset % stride == 0)
+    return {d for d, some in distances if max(some.start, -d) < min(some.stop, cells - d)}  # the writer is a cell, too
 
 
 def _first_nonzero(distance: Offset) -> int:

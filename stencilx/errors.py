@@ -10,7 +10,7 @@ import difflib
 import linecache
 import sys
 from collections.abc import Iterable
-from types import CodeType
+from types import CodeType, FrameType
 
 _OWN_PACKAGES = ("stencilx", "stencilx_jax", "stencilx_array_api", "stencilx_numpy")
 _LIBRARIES = ("jax", "jaxlib", "numpy", "torch", "array_api_compat", "array_api_strict")
@@ -89,9 +89,9 @@ def did_you_mean(word: str, options: Iterable[str]) -> str | None:
 
 
 def user_line() -> str | None:
-    """The innermost line on the stack that is not ours: file, number and source with a mark under it."""
+    """The innermost line on the stack that is neither ours nor an array library's: file, number and source with a mark under it."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OWN_PACKAGES:
+    while frame is not None and _package(frame) in (*_OWN_PACKAGES, *_LIBRARIES):
         frame = frame.f_back
     return _line(frame.f_code, frame.f_lineno) if frame else None
 
@@ -100,11 +100,14 @@ def line_of(error: BaseException) -> str | None:
     """The innermost line of an error's traceback that belongs neither to us nor to an array library."""
     found, trace = None, error.__traceback__
     while trace is not None:
-        package = trace.tb_frame.f_globals.get("__name__", "").split(".")[0]
-        if package not in _OWN_PACKAGES and package not in _LIBRARIES:
+        if _package(trace.tb_frame) not in (*_OWN_PACKAGES, *_LIBRARIES):
             found = _line(trace.tb_frame.f_code, trace.tb_lineno)
         trace = trace.tb_next
     return found
+
+
+def _package(frame: FrameType) -> str:
+    return frame.f_globals.get("__name__", "").split(".")[0]
 
 
 def _line(code: CodeType, number: int) -> str:

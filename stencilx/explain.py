@@ -13,7 +13,7 @@ from stencilx.boundary import Sides
 from stencilx.errors import plural
 from stencilx.fields import FieldPlan
 from stencilx.plan import Plan, RegionValue
-from stencilx.regions import key_text
+from stencilx.regions import box_text, key_text
 from stencilx.results import kernel_name
 
 _SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c", "bfloat": "bf"}
@@ -86,8 +86,7 @@ def _grid_lines(plan: Plan) -> Iterator[str]:
         if set(values) != {1}:
             yield f"  {what:<12}{', '.join(map(str, values))}"
     if plan.into_copy:
-        parts = ", ".join(f"{r.start}:{r.stop}" + (f":{r.step}" if r.step > 1 else "") for r in plan.frame.cells)
-        yield f"  written     into a copy of {plan.fields[0].name}, at {parts}"
+        yield f"  written     into a copy of {plan.fields[0].name}, at {box_text(plan.frame.cells)}"
 
 
 def _field_lines(f: FieldPlan, array: str) -> Iterator[str]:

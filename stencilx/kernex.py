@@ -26,9 +26,10 @@ from stencilx.offsets import OffsetWindow
 from stencilx.stencil import Kernel, Options, Stencil, centre_frame
 from stencilx.window import Geometry, Offset, Pair, Window, whole_number, window_of_size
 
-__all__ = ["OffsetKeyError", "kmap", "smap"]
+__all__ = ["OffsetKeyError", "kmap", "kscan", "smap", "sscan"]
 
-_MAP_KINDS = ("vmap", "lmap", "pmap")
+_KINDS = {"map": ("vmap", "lmap", "pmap"), "scan": ("scan",)}
+_SCAN_KWARGS = ("reverse", "length", "unroll", "_split_transpose")  # of jax.lax.scan, save those that kernex gives
 _INFERRED = ", or leave kernel_size out to have it inferred."  # advice that is wrong here: left out, it is 1
 
 
@@ -80,7 +81,7 @@ def kmap(
         >>> np.asarray(F(np.array([1, 2, 4, 7, 11]))).tolist()
         [0, 3, 5, 7, 0]
     """
-    _check_map(map_kind, map_kwargs)
+    _check_kind("map", map_kind, map_kwargs)
     return _Mesh(_options(kernel_size, strides, relative, named_axis, padding=padding))
 
 
@@ -117,8 +118,90 @@ def smap(
         >>> np.asarray(F(np.array([1, 2, 3, 4, 5]))).tolist()
         [1, 2, 7, 9, 5]
     """
-    _check_map(map_kind, map_kwargs)
+    _check_kind("map", map_kind, map_kwargs)
     return _Mesh(_options(kernel_size, strides, relative, named_axis, offset=offset, into_copy=True))
+
+
+def kscan(
+    kernel_size: int | tuple[int, ...] = 1,
+    strides: int | tuple[int, ...] = 1,
+    padding: int | str | tuple[int | str | Pair, ...] = 0,
+    relative: bool = False,
+    named_axis: Mapping[int, str] | None = None,
+    scan_kind: str = "scan",
+    scan_kwargs: Mapping[str, Any] | None = None,
+) -> Stencil:
+    """Apply a function to one window after the other, as `kernex.kscan` does: each sees what was written before.
+
+    A result is written where its window is centred, in row-major order. Use it as a decorator, or assign functions to
+    regions, as with `kmap`.
+
+    Args:
+        padding: as for `kmap`, but at most "same": a window centred outside the array has no cell to write to.
+        scan_kind: "scan", the only one.
+        scan_kwargs: keywords of `jax.lax.scan`. `{"reverse": True}` visits the last window first. All others, such as
+            `unroll`, are accepted and not used: stencilx itself chooses how to run.
+        kernel_size, strides, relative, named_axis: as for `kmap`.
+
+    Returns:
+        A `Stencil`. Its result is what was written: an array of the shape of the grid of windows, and of the dtype in
+        which both the array and the function's results fit.
+
+    Raises:
+        StencilError: as for `kmap`; also a function whose result is no scalar.
+
+    Example:
+        >>> import numpy as np, stencilx.kernex as kex
+        >>> @kex.kscan(kernel_size=(3,))
+        ... def sum_all(x):
+        ...     return x.sum()
+        >>> np.asarray(sum_all(np.array([1, 2, 3, 4, 5]))).tolist()
+        [6, 13, 22]
+        >>> F = kex.kscan(kernel_size=(3,), padding="same", relative=True, scan_kwargs={"reverse": True})
+        >>> F[:] = lambda x: x[0] + x[1]
+        >>> np.asarray(F(np.array([1, 2, 3, 4, 5]))).tolist()
+        [15, 14, 12, 9, 5]
+    """
+    reverse = _reverse(scan_kind, scan_kwargs)
+    return _Mesh(_options(kernel_size, strides, relative, named_axis, padding=padding, sweep=True, reverse=reverse))
+
+
+def sscan(
+    kernel_size: int | tuple[int, ...] = 1,
+    strides: int | tuple[int, ...] = 1,
+    offset: int | tuple[int | Pair, ...] = 0,
+    relative: bool = False,
+    named_axis: Mapping[int, str] | None = None,
+    scan_kind: str = "scan",
+    scan_kwargs: Mapping[str, Any] | None = None,
+) -> Stencil:
+    """Apply a function to one window after the other and write the results into a copy, as `kernex.sscan` does.
+
+    Window centres run over the cells of the array save a margin of `offset`; zeros surround the array. The margin,
+    cells that strides step over and cells in no region keep their old values, and are read as such.
+
+    Args:
+        offset: the margin, an int or for each axis an int or `(before, after)`, in cells.
+        kernel_size, strides, relative, named_axis, scan_kind, scan_kwargs: as for `kscan`.
+
+    Returns:
+        A `Stencil`. Its result has the shape of the array, and the dtype in which both the array and the function's
+        results fit.
+
+    Raises:
+        StencilError: as for `kscan`.
+
+    Example:
+        >>> import numpy as np, stencilx.kernex as kex
+        >>> @kex.sscan(kernel_size=(3,), relative=True, offset=((2, 0),))
+        ... def F(x):
+        ...     return x[-1] + x[0] + x[1]
+        >>> np.asarray(F(np.array([1, 2, 3, 4, 5]))).tolist()
+        [1, 2, 9, 18, 23]
+    """
+    reverse = _reverse(scan_kind, scan_kwargs)
+    place = {"offset": offset, "into_copy": True}
+    return _Mesh(_options(kernel_size, strides, relative, named_axis, **place, sweep=True, reverse=reverse))
 
 
 class OffsetKeyError(OffsetError, KeyError):
@@ -141,6 +224,8 @@ class _SeedOptions(Options):
         place = {"offset": self.offset} if self.into_copy else {"padding": self.padding}
         shown = {"kernel_size": self.kernel_size, "strides": self.strides, **place}
         shown |= {"relative": self.rolled, "named_axis": self.named_axis}
+        if self.reverse:
+            shown["scan_kwargs"] = {"reverse": True}
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
 
 
@@ -169,14 +254,29 @@ def _options(
     )
 
 
-def _check_map(map_kind: str, map_kwargs: Mapping[str, Any] | None) -> None:
-    if map_kind not in _MAP_KINDS:
+def _check_kind(what: str, kind: str, kwargs: Mapping[str, Any] | None) -> None:
+    """Check `map_kind` and `map_kwargs`, or `scan_kind` and `scan_kwargs`."""
+    kinds = _KINDS[what]
+    if kind not in kinds:
         raise BackendError(
-            f"map_kind must be {join(map(repr, _MAP_KINDS))}, not {map_kind!r}.".replace(" and ", " or "),
-            hint=did_you_mean(str(map_kind), _MAP_KINDS),
+            f"{what}_kind must be {join(map(repr, kinds))}, not {kind!r}.".replace(" and ", " or "),
+            hint=did_you_mean(str(kind), kinds),
         )
-    if not (map_kwargs is None or isinstance(map_kwargs, Mapping)):
-        raise BackendError(f"map_kwargs must be a dict or None, not {map_kwargs!r}.")
+    if not (kwargs is None or isinstance(kwargs, Mapping)):
+        raise BackendError(f"{what}_kwargs must be a dict or None, not {kwargs!r}.")
+
+
+def _reverse(scan_kind: str, scan_kwargs: Mapping[str, Any] | None) -> bool:
+    """Check the keywords of a scan. Only one of them has a say in the numbers: whether it runs in reverse."""
+    _check_kind("scan", scan_kind, scan_kwargs)
+    given = scan_kwargs or {}
+    for name in given:
+        if name not in _SCAN_KWARGS:
+            raise BackendError(
+                f"scan_kwargs has {name!r}, and jax.lax.scan takes no such keyword.",
+                hint=did_you_mean(str(name), (n for n in _SCAN_KWARGS if not n.startswith("_"))),
+            )
+    return bool(given.get("reverse", False))
 
 
 # Regions
@@ -204,6 +304,8 @@ class _Mesh(Stencil):
         frame, room = _with_room(centre_frame(geometry, grid))
         keys = [key for key, _ in self._assignments]
         if any(map(any, room)):
+            if self._options.sweep:
+                raise _unwritable_error(room, geometry)
             keys = [_key_with_room(key, geometry.shape, room) for key in keys]
             if not any(key is Ellipsis for key in keys):
                 raise _outside_error(room, geometry.shape)
@@ -234,6 +336,15 @@ def _key_with_room(key: Any, shape: tuple[int, ...], room: Sequence[Pair]) -> An
     if (place == 0).all():
         return ...
     return tuple(index[key] + before for index, (before, _) in zip(np.indices(shape), room, strict=True))
+
+
+def _unwritable_error(room: Sequence[Pair], geometry: Geometry) -> WindowError:
+    axis = next(axis for axis, pair in enumerate(room) if any(pair))
+    return WindowError(
+        f"a scan writes where its windows are centred, and with padding {geometry.padding[axis]} on axis {axis} some "
+        f"are centred outside the array of shape {geometry.shape}.",
+        hint="take padding='same', or less.",
+    )
 
 
 def _outside_error(room: Sequence[Pair], shape: tuple[int, ...]) -> RegionError:

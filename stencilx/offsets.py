@@ -50,9 +50,11 @@ class OffsetWindow:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self._known_window("its shape is").size
+        return self._known_window(f"{self._name}.shape is unknown").size
 
     def __getitem__(self, key: Any) -> Any:
+        if key is Ellipsis:
+            self._known_window(f"{self._name}[...] has no known shape")
         items = self._one_item_for_each_axis(key if isinstance(key, tuple) else (key,))
         choices = [self._offsets(axis, item) for axis, item in enumerate(items)]
         ranges = [c if isinstance(c, range) else range(c, c + 1) for c in choices]
@@ -115,7 +117,9 @@ class OffsetWindow:
         if step < 1:
             raise OffsetError(f"{text} on axis {axis} must have a positive step.", where=user_line())
         if item.start is None or item.stop is None:
-            window = self._known_window(f"{text} on axis {axis} has")
+            window = self._known_window(
+                f"{text} on axis {axis} has an open end", hint="give kernel_size, or write both ends of the slice."
+            )
             start, stop = window.lo[axis], window.hi[axis] + 1
         else:
             start = stop = 0
@@ -156,12 +160,12 @@ class OffsetWindow:
             else None,
         )
 
-    def _known_window(self, what: str) -> Window:
+    def _known_window(self, what: str, hint: str = "give kernel_size.") -> Window:
         if self._window is None:
             raise OffsetError(
-                f"{what} unknown: the window of field {self._name!r} is inferred from the offsets that are read.",
+                f"{what}: the window of field {self._name!r} is inferred from the offsets that are read.",
                 where=user_line(),
-                hint="give kernel_size, or write both ends of the slice.",
+                hint=hint,
             )
         return self._window
 
@@ -177,7 +181,11 @@ class OffsetWindow:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise KernelError(whole_window_message(self._name), where=user_line(), hint=whole_window_hint(self._name))
 
-    __array_ufunc__ = None  # ndarray * window: NumPy then asks our reflected operator
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """`ndarray * u` is arithmetic; any other function of NumPy's wants an array."""
+        if method == "__call__" and ufunc.__name__ in _UFUNCS and not options:
+            return _UFUNCS[ufunc.__name__](*map(_plain, inputs))
+        raise KernelError(whole_window_message(self._name), where=user_line(), hint=whole_window_hint(self._name))
 
     def __iter__(self) -> NoReturn:
         raise KernelError(
@@ -206,32 +214,42 @@ def _slice_text(item: slice) -> str:
     return ":".join(ends) + ("" if item.step is None else f":{item.step}")
 
 
+_ARITHMETIC = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "matmul": operator.matmul,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+}
+_COMPARISONS = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
+_UFUNCS = _ARITHMETIC | _COMPARISONS
+
+
 def _add_operators() -> None:
     """Arithmetic on the window itself works on the array `u[...]`."""
-    both = [
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "pow",
-        "matmul",
-        "and_",
-        "or_",
-        "xor",
-        "lshift",
-        "rshift",
-    ]
-    for name in [*both, *["lt", "le", "gt", "ge", "eq", "ne"]]:
-        function, method = getattr(operator, name), f"__{name.strip('_')}__"
-        setattr(OffsetWindow, method, lambda self, other, f=function: f(self._whole(), _plain(other)))
-        if name in both:
-            method = f"__r{name.strip('_')}__"
-            setattr(OffsetWindow, method, lambda self, other, f=function: f(_plain(other), self._whole()))
-    for name in ["neg", "pos", "abs", "invert"]:
-        function = getattr(operator, name)
-        setattr(OffsetWindow, f"__{name}__", lambda self, f=function: f(self._whole()))
+    for function in _UFUNCS.values():
+        name = function.__name__.strip("_")
+        setattr(OffsetWindow, f"__{name}__", lambda self, other, f=function: f(self._whole(), _plain(other)))
+    for function in _ARITHMETIC.values():
+        name = function.__name__.strip("_")
+        setattr(OffsetWindow, f"__r{name}__", lambda self, other, f=function: f(_plain(other), self._whole()))
+    for function in (operator.neg, operator.pos, operator.abs, operator.invert):
+        setattr(OffsetWindow, f"__{function.__name__}__", lambda self, f=function: f(self._whole()))
 
 
 def _plain(value: Any) -> Any:

@@ -83,7 +83,7 @@ def owners(keys: Sequence[Any], shape: Sequence[int]) -> np.ndarray:
         try:
             owner[key] = number
         except IndexError as error:
-            raise _key_error(key, shape, str(error)) from None
+            raise _key_error(key, shape, str(error).strip()) from None
     return owner
 
 
@@ -99,10 +99,14 @@ def uncovered(found: Iterable[Part], frame: Frame) -> str | None:
         free[index] = False
     holes = _from_owners(np.where(free, 0, -1), _whole(grid), 1, boxes_only=True)
     boxes = [part.cells for part in holes[:6] if not isinstance(part.cells, Points)]
-    shown = [
-        box_text(tuple(f[r.start : r.stop : r.step] for f, r in zip(frame.cells, box, strict=True))) for box in boxes
-    ]
+    shown = [_cells_text(frame, box) for box in boxes]
     return join(shown) if len(holes) <= 6 else f"{', '.join(shown)} and more"
+
+
+def _cells_text(frame: Frame, box: Box) -> str:
+    """A box of computed cells as keys of the frame would select it."""
+    text = box_text(tuple(f[r.start : r.stop : r.step] for f, r in zip(frame.cells, box, strict=True)))
+    return f"[{text}]" if len(box) > 1 else text
 
 
 def cover_error(cells: str, grid: Sequence[int]) -> RegionError:
@@ -110,6 +114,16 @@ def cover_error(cells: str, grid: Sequence[int]) -> RegionError:
         f"no region covers cells {cells} of the output grid of shape {tuple(grid)}.",
         hint="give a background first, F[...] = kernel; later assignments win.",
     )
+
+
+def check_fits(key: Any, shape: Sequence[int], given: tuple[int, ...]) -> None:
+    """An array given to a region broadcasts to it."""
+    selected = np.empty(shape, np.int8)[key].shape if given else ()
+    fits = len(given) <= len(selected) and all(n in (1, m) for n, m in zip(reversed(given), reversed(selected)))
+    if given and not fits:
+        raise RegionError(
+            f"an array of shape {given} does not fit region F[{key_text(key)}], which has shape {selected}."
+        )
 
 
 def positions(key: Any, shape: Sequence[int]) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -131,7 +145,7 @@ def box_text(box: Box) -> str:
 def _range_text(r: range) -> str:
     if len(r) == 1:
         return str(r[0])
-    return f"{r.start}:{r[-1] + 1}" + (f":{r.step}" if r.step != 1 else "")
+    return f"{r.start}:{r[-1] + 1 if r else r.start}" + (f":{r.step}" if r.step != 1 else "")
 
 
 def _whole(grid: Sequence[int]) -> Frame:
@@ -209,7 +223,7 @@ def _item_text(item: Any) -> str:
         return ":".join(ends) + ("" if item.step is None else f":{item.step}")
     if isinstance(item, np.ndarray) and item.dtype == bool:
         return f"<mask of shape {item.shape}>"
-    return str(item)
+    return repr(item) if isinstance(item, str) else str(item)
 
 
 # Parts

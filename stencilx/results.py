@@ -48,15 +48,18 @@ def _built(structure: Any, waiting: list[Any]) -> Any:
     return kind(*items) if hasattr(kind, "_fields") else kind(items)
 
 
-def check_updates(kernel: Callable[..., Any], count: int, shapes: Sequence[Sequence[int]]) -> None:
-    """smap and sweeps write one number into each cell of each field that they update."""
-    if [tuple(shape) for shape in shapes] == [()] * count:
+def check_updates(kernel: Callable[..., Any], count: int, shapes: Sequence[Sequence[int]], is_leaf: bool) -> None:
+    """smap and sweeps write one number into each cell of each field that they update.
+
+    Args:
+        shapes: those of the leaves of what the kernel returns.
+        is_leaf: whether that is one value, and not a tree that holds it.
+    """
+    if [tuple(shape) for shape in shapes] == [()] * count and is_leaf == (count == 1):
         return
-    what = (
-        f"an array of shape {tuple(shapes[0])}"
-        if len(shapes) == 1 and tuple(shapes[0])
-        else plural(len(shapes), "value")
-    )
+    what = plural(len(shapes), "value") + (" in a tree" if len(shapes) == 1 else "")
+    if is_leaf:
+        what = f"an array of shape {tuple(shapes[0])}" if tuple(shapes[0]) else "one value"
     if count == 1:
         needed = "one number is written into each cell"
         hint = "return a scalar, or use kmap, whose results may be arrays and trees."

@@ -71,7 +71,7 @@ class Options:
             "dilation": (self.dilation, 1),
             **place,
             "boundary": (self.boundary, 0),
-            "relative": (self.relative, self.kernel_size is None or bool(names)),
+            "relative": (self.relative and not names and self.kernel_size is not None, False),
             "named_axis": (names, {}),
             "fields": (self.fields, 1),
             "updates": (self.updates, ()),
@@ -92,11 +92,21 @@ class Prepared:
 
 
 class Stencil:
-    """A kernel, or several on regions, applied to every cell of arrays. Made by `stencilx.kmap` and `stencilx.smap`.
+    """A kernel, or several on regions, applied to every cell of arrays. Made by the decorators.
 
     Call it with the kernel's arguments, fields as whole arrays: it returns the result of every cell as one array (or
     a tree of arrays, if the kernel returns one), grid axes first. `stencil(x, out=buffer)` lets the result take the
     memory of `buffer`, which is given up on JAX and written in place elsewhere.
+
+    Example:
+        >>> import numpy as np, stencilx as sx
+        >>> F = sx.kmap(padding="same")
+        >>> F[...] = lambda u: u[-1] + u[1]
+        >>> F[0] = -1.0
+        >>> np.asarray(F(np.array([1.0, 2.0, 3.0], np.float32)))
+        array([-1.,  4.,  2.], dtype=float32)
+        >>> F
+        <kmap mesh of 2 regions(padding='same')>
     """
 
     def __init__(self, options: Options, kernel: Kernel | None = None, backend: str | None = None) -> None:
@@ -260,6 +270,8 @@ class Stencil:
         """The formulas of all kernels; for a sweep, on windows of the dtype that holds what it will write."""
         while True:
             formulas = tuple(backend.trace(kernel, specs, arguments) for kernel in kernels)
+            if not updates:
+                return specs, formulas
             wider = list(specs)
             for result, number in enumerate(updates):
                 written = [formula.dtypes()[result] for formula in formulas if len(formula.dtypes()) == len(updates)]
@@ -294,15 +306,19 @@ class Stencil:
         found = schedule(options.schedule, plan.fields, updates, plan.grid, options.reverse)
         return replace(plan, schedule=found, updates=updates, reverse=options.reverse)
 
+    def _axis_names(self, field: str, ndim: int) -> dict[str, int]:
+        """The names of a field's axes, with axes counted from the front."""
+        for label, axis in self._options.axis_names.items():
+            if not -ndim <= axis < ndim:
+                raise WindowError(
+                    f"named_axis names axis {axis} {label!r}, but field {field!r} has {plural(ndim, 'axis')}."
+                )
+        return {label: axis % ndim for label, axis in self._options.axis_names.items()}
+
     def _window_spec(
         self, name: str, array: Any, window: Window | None, rules: tuple[boundaries.Sides, ...]
     ) -> WindowSpec:
-        axis_names, ndim = self._options.axis_names, len(array.shape)
-        for label, axis in axis_names.items():
-            if axis >= ndim:
-                raise WindowError(
-                    f"named_axis names axis {axis} {label!r}, but field {name!r} has {plural(ndim, 'axis')}."
-                )
+        axis_names, ndim = self._axis_names(name, len(array.shape)), len(array.shape)
         constants = boundaries.boundary_constants(rules)
         boundaries.check_fits(constants, str(array.dtype), name)
         return WindowSpec(name, ndim, window, self._options.relative or window is None, axis_names, constants)
@@ -322,7 +338,7 @@ class Stencil:
             padding = tuple((p[0] - m[0], p[1] - m[1]) for p, m in zip(centred, margins, strict=True))
         else:
             padding = padding_pairs(by_field(options.padding, names, "padding")[name], window, dilation, name)
-        return Geometry(name, tuple(shape), window, strides, dilation, padding)
+        return Geometry(name, tuple(shape), window, strides, dilation, padding, options.into_copy)
 
     def _keyed(self, geometry: Geometry, grid: tuple[int, ...]) -> tuple[regions.Frame, list[Any]]:
         """The keys of all assignments, and what they count: output cells, or for smap those of the array."""
@@ -337,6 +353,9 @@ class Stencil:
         missing = None if self._options.into_copy else regions.uncovered(parts, frame)
         if missing:
             raise regions.cover_error(missing, frame.shape)
+        for key, (_, value) in zip(keys, self._assignments, strict=True):
+            if not callable(value):
+                regions.check_fits(key, frame.shape, tuple(getattr(value, "shape", ())))
         place = {id(kernel): number for number, kernel in enumerate(kernels)}
         values = tuple(
             RegionValue(key, kernel=place[id(value)]) if callable(value) else RegionValue(key, constant=value)
@@ -355,9 +374,9 @@ class Stencil:
                         f"boundary names field {key!r}, and there is no such field.", hint=did_you_mean(str(key), names)
                     )
             chosen = {name: boundary.get(name, 0) for name in names}
-        axis_names = self._options.axis_names
         return {
-            name: boundaries.resolve(chosen[name], len(array.shape), axis_names, name) for name, array in arrays.items()
+            name: boundaries.resolve(chosen[name], len(a.shape), self._axis_names(name, len(a.shape)), name)
+            for name, a in arrays.items()
         }
 
     # Arguments
@@ -403,6 +422,11 @@ class Stencil:
         if not kernels:
             return tuple(range(len(fields)))
         names = parameters(kernels[0])
+        if not names:
+            raise FieldError(
+                f"fields names {fields[0]!r}, but {kernel_name(kernels[0])} does not tell the names of its parameters.",
+                hint=f"give fields by number, fields={len(fields)}.",
+            )
         unknown = next(name for name in fields if name not in names)
         raise FieldError(
             f"fields names {unknown!r}, but the parameters of {kernel_name(kernels[0])} are {', '.join(names)}.",

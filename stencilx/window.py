@@ -155,7 +155,10 @@ def _sides(entry: Any, what: str, axis: int) -> Pair:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Where the windows of one field lie: the datum behind every shifted slice."""
+    """Where the windows of one field lie: the datum behind every shifted slice.
+
+    `by_centre` says that windows were placed by their centres, as smap does: then there may be none.
+    """
 
     field: str
     shape: tuple[int, ...]
@@ -163,6 +166,7 @@ class Geometry:
     strides: tuple[int, ...]
     dilation: tuple[int, ...]
     padding: tuple[Pair, ...]
+    by_centre: bool = False
 
     @property
     def extent(self) -> tuple[int, ...]:
@@ -176,7 +180,7 @@ class Geometry:
         for axis, (n, extent, stride) in enumerate(zip(self.shape, self.extent, self.strides, strict=True)):
             before, after = self.padding[axis]
             room = n + before + after - extent
-            if room < 0 and n > 0:
+            if room < 0 and n > 0 and not self.by_centre:
                 raise WindowError(
                     f"the window of field {self.field!r} spans {plural(extent, 'cell')} on axis {axis}, "
                     f"more than the {n + before + after} there are with padding.",

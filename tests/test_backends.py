@@ -106,7 +106,6 @@ def test_decorator_keyword() -> None:
     F = sx.kmap(slope, backend="numpy")
     assert type(F(NUMBERS)) is np.ndarray
     assert backend_of(F) == "numpy"
-    # BUG: "slope(relative=False)", though a window that is inferred is a relative one
     assert repr(F) == "<kmap slope(), backend='numpy'>"
 
 
@@ -254,6 +253,9 @@ class Toy:
 
     def signature(self, arguments):
         return tuple((array.shape, str(array.dtype)) for array in arguments.arrays)
+
+    def joined(self, array, joins):
+        return np.result_type(array, *joins)
 
     def trace(self, kernel, windows, arguments):
         return SimpleNamespace(kernel=kernel, reads=tuple(s.window for s in windows), operations=None, reusable=True)
@@ -408,7 +410,7 @@ TELL = """
                 "BackendError",
                 False,
                 "NoneType",
-                "backend 'nameless' (stencilx_toy:THING) is no backend: it lacks as_field, signature, output, runner.",
+                "backend 'nameless' (stencilx_toy:THING) is no backend: it lacks as_field, signature, joined, output, runner.",
             ],
         ),
         (
@@ -427,6 +429,6 @@ def test_a_broken_plug_in_hurts_nobody_else(site: Path) -> None:
 
 
 def test_what_lacks_nothing_but_a_name_is_no_backend() -> None:
-    methods = {name: lambda *_: None for name in ("as_field", "signature", "trace", "output", "runner")}
+    methods = {name: lambda *_: None for name in ("as_field", "signature", "joined", "trace", "output", "runner")}
     assert not isinstance(SimpleNamespace(**methods), Backend)
     assert isinstance(SimpleNamespace(name="x", **methods), Backend)

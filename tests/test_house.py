@@ -29,17 +29,20 @@ LAYERS = {
     "regions": 1,
     "results": 1,
     "offsets": 2,
-    "plan": 2,
-    "backend": 3,
-    "explain": 4,
-    "stencil": 5,
-    "kernex": 6,
-    "__init__": 6,
-    "demo": 7,
-    "__main__": 8,
+    "fields": 2,
+    "dependence": 3,
+    "plan": 4,
+    "backend": 5,
+    "explain": 6,
+    "stencil": 7,
+    "decorators": 8,
+    "kernex": 8,
+    "__init__": 9,
+    "demo": 10,
+    "__main__": 11,
 }
 OUTSIDE_THE_CORE = ("demo", "__main__")  # a program that uses the library, as any other
-NOT_FOR_BACKENDS = ("stencil", "explain", "kernex")
+NOT_FOR_BACKENDS = ("stencil", "decorators", "explain", "kernex")
 PUBLIC = [
     "BackendError",
     "BackendImportError",
@@ -49,12 +52,15 @@ PUBLIC = [
     "OffsetError",
     "RegionError",
     "RegionIndexError",
+    "ScheduleError",
     "Stencil",
     "StencilError",
     "WindowError",
     "backends",
     "kmap",
+    "kscan",
     "smap",
+    "sscan",
     "use_backend",
 ]
 RULES = ["Constant", "Edge", "Reflect", "Rule", "Symmetric", "Wrap"]

@@ -98,7 +98,8 @@ def _inputs(plan: Plan, formulas: Sequence[JaxFormula], arguments: Arguments) ->
 def _check_results(plan: Plan, formulas: Sequence[JaxFormula]) -> None:
     for formula in formulas:
         if plan.into_copy or plan.updates:
-            check_updates(formula.kernel, max(len(plan.updates), 1), formula.shapes)
+            is_leaf = jax.tree.structure(0) == formula.tree
+            check_updates(formula.kernel, max(len(plan.updates), 1), formula.shapes, is_leaf)
         first = formulas[0]
         check_alike(first.kernel, first.tree, first.shapes, formula.kernel, formula.tree, formula.shapes)
 

@@ -46,7 +46,7 @@ def run(
     """
     arrays = [jnp.asarray(a, field_dtype(a, f.joins)) for a, f in zip(fields, plan.fields)]
     shifts = [Shifts(f, array, plan.grid) for f, array in zip(plan.fields, arrays)]
-    avals = formulas[0].closed.out_avals if formulas else [jax.typeof(arrays[0][(0,) * arrays[0].ndim])]
+    avals = formulas[0].closed.out_avals if formulas else [jax.ShapeDtypeStruct((), arrays[0].dtype)]
     parts: list[Part] = []
     pieces: list[list[Any]] = [[] for _ in avals]
     for part in plan.parts:
@@ -110,7 +110,7 @@ def filling(plan: Plan, part: Part, value: Any, shape: Sequence[int]) -> Any:
     """A region's number or array on the cells of a part."""
     sizes = [part.count] if isinstance(part.cells, Points) else [len(r) for r in part.cells]
     if not np.ndim(value):
-        return jnp.full([*sizes, *shape], value)
+        return jnp.broadcast_to(value, [*sizes, *shape])  # which keeps a Python number's weak type
     place, selected = positions(plan.values[part.owner].key, plan.frame.shape)
     frame = plan.frame.cells
     if isinstance(part.cells, Points):
@@ -129,7 +129,10 @@ def _assembled(plan: Plan, parts: Sequence[Part], pieces: Sequence[Any], aval: A
         dtype, frame = jnp.result_type(first_field, *pieces), plan.frame.cells
         result = jnp.asarray(first_field, dtype)
     else:
-        dtype, frame = jnp.result_type(*pieces) if pieces else aval.dtype, tuple(range(n) for n in plan.grid)
+        numbers_only = all(plan.values[part.owner].kernel is None for part in parts)
+        members = [*pieces, first_field] if numbers_only else pieces  # numbers alone join the field's dtype
+        dtype = jnp.result_type(*members) if parts else aval.dtype
+        frame = tuple(range(n) for n in plan.grid)
         if len(parts) == 1 and parts[0].count == plan.cells and not isinstance(parts[0].cells, Points):
             return pieces[0].astype(dtype)
         result = jnp.zeros(plan.grid + aval.shape, dtype)

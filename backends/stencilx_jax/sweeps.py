@@ -32,7 +32,7 @@ def run(
     if plan.cells == 0:
         return [_result(plan, number, arrays[number]) for number in plan.updates]
     turned = forward(plan)
-    given = {sweep.filling(n): _filled(plan, n, value) for n, value in enumerate(fillings) if jnp.ndim(value)}
+    given = {sweep.filling(n): _filled(plan, n, value) for n, value in enumerate(fillings) if np.ndim(value)}
     inputs = [list(formula.inputs or ()) for formula in formulas]
     if plan.reverse:
         arrays = [lax.rev(array, range(array.ndim)) for array in arrays]

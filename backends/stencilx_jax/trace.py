@@ -93,9 +93,10 @@ def split(arguments: Arguments) -> Split:
     return Split([leaves[place] for place in places], places, leaves, tree)
 
 
-def field_dtype(array: Any, constants: Sequence[Any]) -> Any:
-    """The dtype of a field with what may lie outside it."""
-    return jnp.result_type(array, *constants)
+def field_dtype(array: Any, joins: Sequence[Any]) -> Any:
+    """The dtype of a field with what may lie outside it and what a sweep writes."""
+    known = (j if is_dynamic(j) or isinstance(j, bool) else jax.dtypes.canonicalize_dtype(j) for j in joins)
+    return jnp.result_type(array, *known)
 
 
 def trace(kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> JaxFormula:
@@ -176,7 +177,10 @@ class _Recorder:
                 raise _OutOfSlots
             return value[slot]
 
-        return OffsetWindow(spec.field, spec.ndim, spec.window, spec.axis_names, read, lambda v: stacked(Cells(v)))
+        def stack(values: np.ndarray) -> Any:
+            return stacked(Cells(values)) if values.size else jnp.zeros(values.shape, self.dtypes[number])
+
+        return OffsetWindow(spec.field, spec.ndim, spec.window, spec.axis_names, read, stack)
 
     def _on_scalars(self, closed: ClosedJaxpr, abstract: Sequence[Any], reusable: bool) -> JaxFormula:
         """The formula over single reads, and over no more of them than it needs."""

@@ -38,7 +38,7 @@ class Looked:
     operations: None = None
 
     def dtypes(self) -> list[Any]:
-        """From one trial call, on windows full of each field's middle value."""
+        """From one trial call, on windows full of ones."""
         samples = [np.asarray(_sample(a), _dtype(a, s.joins))[()] for a, s in zip(self.arguments.arrays, self.windows)]
         views = [
             _relative_view(spec, spec.window, lambda _, sample=sample: sample)
@@ -71,7 +71,8 @@ class NumpyBackend:
             reads = tuple(spec.window or () for spec in windows)
             return Looked(kernel, tuple(windows), arguments, reads, reusable=True)
         samples = [_sample(array) for array in arguments.arrays]
-        reads = trial_reads(kernel, windows, arguments, samples, _stack)
+        with np.errstate(all="ignore"):
+            reads = trial_reads(kernel, windows, arguments, samples, _stack)
         return Looked(kernel, tuple(windows), arguments, reads, reusable=False)
 
     def output(self, plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> tuple[Leaf, ...] | None:
@@ -86,8 +87,8 @@ def _dtype(array: np.ndarray, joins: Sequence[Any]) -> np.dtype:
 
 
 def _sample(array: np.ndarray) -> Any:
-    """The field's middle cell stands for any other in a trial call."""
-    return array[tuple(n // 2 for n in array.shape)] if array.size else np.zeros((), array.dtype)[()]
+    """What every read gives in a trial call: 1, where most functions are at their best."""
+    return np.ones((), array.dtype)[()]
 
 
 def _stack(values: np.ndarray) -> np.ndarray:
@@ -133,7 +134,7 @@ def _write(plan: Plan, arrays: Sequence[np.ndarray], cell: Index, result: _Cell)
     """A sweep writes a cell's results at its windows' centres before it visits the next one."""
     leaves = [result.value] * len(plan.updates) if result.kernel is None else flatten(result.value)[0]
     if plan.updates and result.kernel is not None:
-        check_updates(result.kernel, len(plan.updates), [np.shape(leaf) for leaf in leaves])
+        check_updates(result.kernel, len(plan.updates), list(map(np.shape, leaves)), leaves[0] is result.value)
     for number, leaf in zip(plan.updates, leaves):
         arrays[number][_centre(plan.fields[number], cell)] = leaf
 
@@ -266,7 +267,7 @@ def _assemble(plan: Plan, arguments: Arguments, results: dict[Index, _Cell]) -> 
         first = first or (result.kernel, structure, shapes)
         check_alike(*first, result.kernel, structure, shapes)
         if plan.into_copy:
-            check_updates(result.kernel, 1, shapes)
+            check_updates(result.kernel, 1, shapes, structure == "*")
     structure, shapes = first[1:] if first else ("*", [()])
     for cell, result in results.items():
         if result.kernel is None:
@@ -282,7 +283,9 @@ def _array(plan: Plan, arguments: Arguments, values: dict[Index, Any], shape: In
     if plan.into_copy:
         array = arguments.arrays[0].astype(np.result_type(arguments.arrays[0], *members))
     else:
-        array = np.zeros(plan.grid + shape, np.result_type(*members) if members else arguments.arrays[0].dtype)
+        if not any(isinstance(member, np.dtype) for member in members):
+            members.append(arguments.arrays[0].dtype)  # numbers alone join the field's dtype
+        array = np.zeros(plan.grid + shape, np.result_type(*members))
     for cell, value in values.items():
         place = tuple(cells[i] for cells, i in zip(plan.frame.cells, cell)) if plan.into_copy else cell
         array[place] = value

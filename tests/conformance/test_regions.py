@@ -544,7 +544,7 @@ def test_arrays_in_an_smap_with_a_margin(library):
 def test_smap_takes_scalars_only(library, kernel):
     # BUG: core: results.check_scalar counts leaves, so a dict of one scalar passes and smap returns a dict
     returned: Callable[..., Any] = kernel
-    with pytest.raises(sx.KernelError, match="smap writes one number into each cell, but"):
+    with pytest.raises(sx.KernelError, match="one number is written into each cell, but"):
         run(library, sx.smap(returned, kernel_size=3, relative=True), sample(6))
 
 

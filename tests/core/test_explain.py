@@ -10,7 +10,8 @@ import pytest
 from stencilx.backend import Arguments, Leaf
 from stencilx.boundary import resolve
 from stencilx.explain import Explanation, itemsize, short
-from stencilx.plan import FieldPlan, Plan, RegionValue, plan_field
+from stencilx.fields import FieldPlan, plan_field
+from stencilx.plan import Plan, RegionValue
 from stencilx.regions import Frame, parts
 from stencilx.window import Geometry, Window, padding_pairs
 
@@ -38,7 +39,7 @@ def field(name: str, shape: tuple[int, ...], boundary: Any, padding: Any, **step
     window = Window((-1, 0), (1, 1))
     strides, dilation = steps.get("strides", (1, 1)), steps.get("dilation", (1, 1))
     g = Geometry(name, shape, window, strides, dilation, padding_pairs(padding, window, dilation, name))
-    return plan_field(g, resolve(boundary, 2, {}, name), ((-1, 0), (0, 1)), g.grid)
+    return plan_field(g, resolve(boundary, 2, {}, name), ((-1, 0), (0, 1)), g.grid, ())
 
 
 def explain(
@@ -110,7 +111,6 @@ def test_strides_and_dilation() -> None:
 def test_what_is_written_into_a_copy() -> None:
     f = field("u", (7, 9), 0, ((-1, -1), (-2, -1)), strides=(2, 1))
     text = str(explain(f, leaves=(Leaf((7, 9), "float32"),), margin=1))
-    # BUG: 2:6:2, unlike the line of the region, which ends a range after its last cell
     assert "  written     into a copy of u, at 2:5:2, 2:7\n  region      0:2, 0:5: max, from F[...]\n" in text
 
 

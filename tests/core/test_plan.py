@@ -10,7 +10,9 @@ import pytest
 
 from stencilx.boundary import Constant, Edge, Sides, Wrap, resolve
 from stencilx.errors import BoundaryError, FieldError
-from stencilx.plan import FieldPlan, Plan, RegionValue, common_grid, plan_field
+from stencilx.dependence import Schedule
+from stencilx.fields import FieldPlan, common_grid, plan_field
+from stencilx.plan import Plan, RegionValue
 from stencilx.regions import Frame, parts
 from stencilx.window import Geometry, Pair, padding_pairs, window_of_size
 
@@ -24,7 +26,7 @@ def geometry(name: str = "u", shape: tuple[int, ...] = (3, 5), size: Any = 3, pa
 
 def field(boundary: Any = "wrap", reads: Any = ((0, -1), (0, 1)), **how: Any) -> FieldPlan:
     g = geometry(**how)
-    return plan_field(g, resolve(boundary, 2, {}, g.field), reads, g.grid)
+    return plan_field(g, resolve(boundary, 2, {}, g.field), reads, g.grid, ())
 
 
 def plan(*fields: FieldPlan, keys: tuple[Any, ...] = (..., UPPER), constant: Any = 1.5) -> Plan:
@@ -53,7 +55,7 @@ def test_equal_plans_are_equal_and_have_one_hash() -> None:
         plan(keys=(..., INNER)),
         plan(keys=(..., UPPER, INNER)),
         dataclasses.replace(plan(), into_copy=True),
-        dataclasses.replace(plan(), schedule="cells"),
+        dataclasses.replace(plan(), schedule=Schedule("cells", "asked for")),
     ],
 )
 def test_different_plans_differ(other: Plan) -> None:
@@ -89,13 +91,13 @@ def test_prints_what_it_holds() -> None:
         assert part in text
     assert "grid=(3, 5)" in text
     assert "Part(owner=1, cells=(range(0, 1), range(0, 5)))" in text
-    assert "schedule='parallel', reason='every cell reads old values'" in text
+    assert "schedule=Schedule(name='parallel', reason='every cell reads old values'" in text
 
 
 def test_a_field_tells_of_its_geometry() -> None:
     f = field({0: (1.5, "edge"), 1: 0.0})
     assert (f.name, f.shape, f.window) == ("u", (3, 5), f.geometry.window)
-    assert f.constants == (1.5,)
+    assert f.joins == ()
     assert plan(f).cells == 15
 
 
@@ -111,10 +113,10 @@ def test_ghosts_are_those_of_the_window_and_not_of_the_reads() -> None:
 def test_ghosts_need_a_cell_to_copy(shape: tuple[int, ...], rules: Sides, ok: bool) -> None:
     g = geometry(shape=shape, padding=2)
     if ok:
-        assert plan_field(g, (rules,), g.window, g.grid).ghosts == ((2, 2),)
+        assert plan_field(g, (rules,), g.window, g.grid, ()).ghosts == ((2, 2),)
         return
     with pytest.raises(BoundaryError):
-        plan_field(g, (rules,), g.window, g.grid)
+        plan_field(g, (rules,), g.window, g.grid, ())
 
 
 # Several fields

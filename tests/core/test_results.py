@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stencilx.errors import KernelError, RegionError
-from stencilx.results import check_alike, check_scalar, flatten, kernel_name, unflatten
+from stencilx.results import check_alike, check_updates, flatten, kernel_name, unflatten
 
 Pair = namedtuple("Pair", "lo hi")
 
@@ -81,14 +81,19 @@ def test_named_tuples_keep_their_names() -> None:
 # Checks: the texts are in test_errors.py
 
 
-def test_scalars_pass() -> None:
-    check_scalar(max, 1, ())
+@pytest.mark.parametrize(("count", "is_leaf"), [(1, True), (2, False)])
+def test_scalars_pass(count: int, is_leaf: bool) -> None:
+    check_updates(max, count, [()] * count, is_leaf)
 
 
-@pytest.mark.parametrize(("count", "shape"), [(1, (1,)), (1, (3, 5)), (2, ()), (0, ())])
-def test_what_is_no_scalar(count: int, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("count", "shapes", "is_leaf"),
+    [(1, [(1,)], True), (1, [(3, 5)], True), (1, [(), ()], False), (1, [], False), (1, [()], False)]
+    + [(2, [()], True), (2, [(), (), ()], False), (2, [(), (3,)], False)],
+)
+def test_what_is_no_scalar(count: int, shapes: list[tuple[int, ...]], is_leaf: bool) -> None:
     with pytest.raises(KernelError):
-        check_scalar(max, count, shape)
+        check_updates(max, count, shapes, is_leaf)
 
 
 def test_alike() -> None:

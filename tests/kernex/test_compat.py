@@ -363,7 +363,7 @@ def test_scalar_map_never_truncates():
 
 
 def test_scalar_map_of_patches_is_an_error():
-    with pytest.raises(sx.KernelError, match=r"smap writes one number into each cell"):
+    with pytest.raises(sx.KernelError, match=r"one number is written into each cell"):
         kex.smap(kernel_size=(2,))(lambda x: x)(jnp.arange(4))
 
 
