@@ -1,8 +1,12 @@
-"""Shifted slices of a field in any array library: the field is extended by its ghosts once, then sliced."""
+"""Shifted slices of a field in any array library, and how values are put into cells.
+
+The field is extended by its ghosts once, then sliced. What is written goes into arrays of our own.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import array_api_compat
 import numpy as np
@@ -13,13 +17,25 @@ from stencilx.regions import Box, Points
 from stencilx.window import Offset
 
 
+class Source(Protocol):
+    """A field to be read: shifted slices of an array that stays as it is, or the state of a sweep."""
+
+    @property
+    def plan(self) -> FieldPlan: ...
+    @property
+    def device(self) -> Any: ...
+
+    def read(self, tap: Offset, cells: Box | Points) -> Any:
+        """What the cells of a part read with one tap: an array of a box's shape, or with one axis for points."""
+        ...
+
+
 class Shifts:
     """The shifted slices of one field in one run."""
 
     def __init__(self, plan: FieldPlan, array: Any, xp: Any) -> None:
         self.plan, self.xp = plan, xp
         self.device = array_api_compat.device(array)
-        self._given: list[Any] = []
         for axis, (rules, counts) in enumerate(zip(plan.rules, plan.ghosts, strict=True)):
             before, after = (self._ghosts(array, axis, side, rules[side], counts[side]) for side in (0, 1))
             if before or after:
@@ -27,7 +43,6 @@ class Shifts:
         self.extended = array
 
     def read(self, tap: Offset, cells: Box | Points) -> Any:
-        """What the cells of a part read with one tap: an array of a box's shape, or with one axis for points."""
         g = self.plan.geometry
         if isinstance(cells, Points):
             index = [
@@ -41,14 +56,7 @@ class Shifts:
         first = [p.start + before for p, (before, _) in zip(places, self.plan.ghosts, strict=True)]
         last = [f + (len(p) - 1) * p.step for f, p in zip(first, places, strict=True)]
         key = tuple(slice(f, end + 1, p.step) for f, end, p in zip(first, last, places, strict=True))
-        self._given.append(self.extended[key])
-        return self._given[-1]
-
-    def shares_memory(self, array: Any) -> bool:
-        """Whether an array may be a view of the field."""
-        if isinstance(array, np.ndarray):
-            return np.may_share_memory(array, self.extended)
-        return any(array is given for given in self._given)
+        return self.extended[key]
 
     def _ghosts(self, array: Any, axis: int, side: int, rule: Rule, count: int) -> list[Any]:
         """The ghosts on one side of one axis, piece by piece, as copies of what is there already."""
@@ -70,3 +78,40 @@ class Shifts:
                 piece = self.xp.broadcast_to(piece, tuple(shape))
             pieces.append(self.xp.flip(piece, axis=axis) if run.step < 0 else piece)
         return pieces
+
+
+def sizes(cells: Box | Points) -> tuple[int, ...]:
+    """The shape of a part's values: a box's own, one axis for points."""
+    return cells.index[0].shape if isinstance(cells, Points) else tuple(len(r) for r in cells)
+
+
+def put(array: Any, value: Any, cells: Box | Points, places: Sequence[range], xp: Any) -> Any:
+    """The array, which is ours to write into, with a number or the values of some cells.
+
+    Args:
+        places: for each axis of the grid where in the array its cells lie. Further axes are written whole.
+    """
+    device = array_api_compat.device(array)
+    if hasattr(value, "dtype"):
+        value = array_api_compat.to_device(xp.astype(value, array.dtype), device)
+    else:
+        value = xp.asarray(value, dtype=array.dtype, device=device)
+    if isinstance(cells, Points):
+        return _with_points(array, value, cells, places, xp)
+    chosen = [p[r.start : r.stop : r.step] for p, r in zip(places, cells, strict=True)]
+    array[(*(slice(c[0], c[-1] + 1, c.step) for c in chosen), ...)] = value
+    return array
+
+
+def _with_points(array: Any, value: Any, points: Points, places: Sequence[range], xp: Any) -> Any:
+    """The array with single cells replaced, in terms that every library has: values are taken, cells chosen."""
+    grid = array.shape[: len(places)]
+    index = tuple(np.asarray(p)[i] for p, i in zip(places, points.index, strict=True))
+    number = np.full(grid, -1, np.int64)
+    number[index] = np.arange(index[0].size)
+    device = array_api_compat.device(array)
+    here = xp.asarray((number >= 0).reshape(*grid, *[1] * (array.ndim - len(grid))), device=device)
+    if value.shape:
+        taken = xp.asarray(np.maximum(number, 0).ravel(), device=device)
+        value = xp.reshape(xp.take(value, taken, axis=0), array.shape)
+    return xp.where(here, value, array)

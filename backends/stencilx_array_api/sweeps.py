@@ -1,0 +1,232 @@
+"""Sweeps in any array library: the cells in an order that respects what each reads, many of them at once.
+
+Called by the backend in place of a map. A *step* is what may be computed together: all its cells are evaluated, and
+then written. Between steps lives the state of the fields that are updated, as values that are replaced and never
+modified, so that automatic differentiation goes through:
+
+    parallel, rows   a slab for each index along the walked axes, read by slices          `Slabs`
+    wavefront, cells a value for each cell, those that are read together put in a row     `Singles`
+
+A wavefront gives the numbers of single cells with fewer calls of the kernel, so it is also taken for "cells" where the
+order was left to us.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from stencilx.boundary import IndexRule
+from stencilx.fields import FieldPlan
+from stencilx.plan import Plan
+from stencilx.regions import Box, Part, Points
+from stencilx.window import Offset, Window
+from stencilx_array_api.shifts import Shifts, Source, put, sizes
+
+Evaluate = Callable[[Part, Sequence[Source]], Sequence[Any]]
+"""For each update the values in the cells of a part: a number, or an array of their shape."""
+
+
+def run(plan: Plan, arrays: Sequence[Any], evaluate: Evaluate, xp: Any) -> list[Any]:
+    """The updated fields of a sweep, or what was written on the output grid."""
+    states: dict[int, Slabs | Singles] = {}
+    walked = plan.schedule.axes if plan.schedule.name in ("parallel", "rows") else None
+    for number in plan.updates:
+        f, own = plan.fields[number], xp.astype(arrays[number], arrays[number].dtype, copy=True)
+        states[number] = Singles(plan, f, own, xp) if walked is None else Slabs(plan, f, own, xp)
+    sources = [states.get(n) or Shifts(f, arrays[n], xp) for n, f in enumerate(plan.fields)]
+    for step in _groups(plan) if walked is None else _walks(plan, walked):
+        computed = [(part.cells, evaluate(part, sources)) for part in step]
+        for cells, results in computed:
+            for number, values in zip(plan.updates, results, strict=True):
+                states[number].write(values, cells)
+    return [_result(plan, plan.fields[number], states[number].whole()) for number in plan.updates]
+
+
+def _result(plan: Plan, f: FieldPlan, state: Any) -> Any:
+    """The whole field for sscan, the cells that were written for kscan."""
+    if plan.into_copy:
+        return state
+    places = [f.geometry.positions(axis, range(n), 0) for axis, n in enumerate(plan.grid)]
+    return state[tuple(slice(p.start, p.stop, p.step) for p in places)]
+
+
+# Steps
+
+
+def _walks(plan: Plan, walked: int) -> Iterator[list[Part]]:
+    """Along the leading axes one by one: for each index the parts of its slab."""
+    leading = list(np.ndindex(*plan.grid[:walked]))
+    for index in reversed(leading) if plan.reverse else leading:
+        found = ((part.owner, _within(part.cells, index)) for part in plan.parts)
+        yield [Part(owner, cells) for owner, cells in found if cells is not None]
+
+
+def _within(cells: Box | Points, index: Sequence[int]) -> Box | Points | None:
+    """The cells with that index along the leading axes."""
+    walked = len(index)
+    if isinstance(cells, Points):
+        here = np.full(cells.index[0].shape, True)
+        for axis, i in enumerate(index):
+            here &= cells.index[axis] == i
+        return Points(tuple(a[here] for a in cells.index)) if here.any() else None
+    if all(i in r for i, r in zip(index, cells)):
+        return (*(range(i, i + 1) for i in index), *cells[walked:])
+    return None
+
+
+def _groups(plan: Plan) -> Iterator[list[Part]]:
+    """Cells one by one in row-major order; along a wavefront all those together that lie equally far."""
+    owner = np.full(plan.grid, -1)
+    for part in plan.parts:
+        owner[part.cells.index if isinstance(part.cells, Points) else np.ix_(*part.cells)] = part.owner
+    schedule = plan.schedule
+    if schedule.name == "wavefront" or schedule.automatic:
+        distance = np.tensordot(schedule.direction, np.indices(plan.grid), 1)
+    else:
+        distance = np.arange(plan.cells).reshape(plan.grid)
+    cells = np.flatnonzero(owner >= 0)
+    keys = np.stack([distance.ravel()[cells] * (-1 if plan.reverse else 1), owner.ravel()[cells]], 1)
+    cells = cells[np.lexsort((keys[:, 1], keys[:, 0]))]
+    numbered = zip(distance.ravel()[cells].tolist(), owner.ravel()[cells].tolist(), cells.tolist())
+    for _, step in itertools.groupby(numbered, lambda cell: cell[0]):
+        yield [
+            Part(number, Points(np.unravel_index(np.array([cell for *_, cell in some]), plan.grid)))
+            for number, some in itertools.groupby(step, lambda cell: cell[1])
+        ]
+
+
+# States
+
+
+class Slabs:
+    """The values of a field as they are: for each index along the walked axes a slab over those that remain."""
+
+    def __init__(self, plan: Plan, f: FieldPlan, array: Any, xp: Any) -> None:
+        self.plan, self.xp, self.walked = f, xp, plan.schedule.axes
+        self.device = array_api_compat.device(array)
+        self._rest = _remaining(f, self.walked)
+        self._places = [self._rest.geometry.positions(a, range(n), 0) for a, n in enumerate(plan.grid[self.walked :])]
+        self._slabs = {index: array[index] for index in np.ndindex(*f.shape[: self.walked])}
+        self._shifts: dict[Any, Shifts] = {}
+
+    def read(self, tap: Offset, cells: Box | Points) -> Any:
+        values = self._at(self._place(tap, cells)).read(tap[self.walked :], _behind(cells, self.walked))
+        return self.xp.reshape(values, sizes(cells))
+
+    def write(self, values: Any, cells: Box | Points) -> None:
+        place = self._place((0,) * len(self.plan.shape), cells)
+        if hasattr(values, "dtype") and values.shape:
+            values = self.xp.reshape(values, sizes(_behind(cells, self.walked)))
+        slab = self._slabs[place]
+        slab = self.xp.astype(slab, slab.dtype, copy=True)
+        self._slabs[place] = put(slab, values, _behind(cells, self.walked), self._places, self.xp)
+        self._shifts.pop(place, None)
+
+    def whole(self) -> Any:
+        slabs, shape = list(self._slabs.values()), self.plan.shape
+        return self.xp.reshape(self.xp.stack(slabs), shape) if self.walked and slabs else slabs[0]
+
+    def _place(self, tap: Offset, cells: Box | Points) -> tuple[int, ...]:
+        """Where along the walked axes a slab of cells reads; it may lie outside the array."""
+        ahead = [int(c[0]) for c in (cells.index if isinstance(cells, Points) else cells)[: self.walked]]
+        return tuple(self.plan.geometry.position(axis, i, tap[axis]) for axis, i in enumerate(ahead))
+
+    def _at(self, place: tuple[int, ...]) -> Shifts:
+        """The slab at a place: one of the array, one that a ghost copies, or one that is full of a constant."""
+        found: Any = list(place)
+        for axis in reversed(range(self.walked)):  # the later axis holds the corners
+            n = self.plan.shape[axis]
+            rule = self.plan.rules[axis][0 if place[axis] < 0 else 1]
+            if not 0 <= place[axis] < n:
+                if not isinstance(rule, IndexRule):
+                    found = rule
+                    break
+                found[axis] = rule.index(place[axis], n)
+        key = tuple(found) if isinstance(found, list) else found
+        if key not in self._shifts:
+            slab = self._slabs[key] if isinstance(found, list) else self._full(found.value)
+            self._shifts[key] = Shifts(self._rest, slab, self.xp)
+        return self._shifts[key]
+
+    def _full(self, value: Any) -> Any:
+        dtype = next(iter(self._slabs.values())).dtype
+        return self.xp.full(self._rest.shape, value, dtype=dtype, device=self.device)
+
+
+def _behind(cells: Box | Points, walked: int) -> Box | Points:
+    """Cells by the axes that remain."""
+    return Points(cells.index[walked:]) if isinstance(cells, Points) else cells[walked:]
+
+
+def _remaining(f: FieldPlan, walked: int) -> FieldPlan:
+    """A field without the axes that are walked along."""
+    g = f.geometry
+    window = Window(g.window.lo[walked:], g.window.hi[walked:])
+    rest = replace(
+        g,
+        shape=g.shape[walked:],
+        window=window,
+        strides=g.strides[walked:],
+        dilation=g.dilation[walked:],
+        padding=g.padding[walked:],
+    )
+    return replace(f, geometry=rest, rules=f.rules[walked:], reads=window, ghosts=f.ghosts[walked:])
+
+
+class Singles:
+    """The values of a field one by one, each an array of one element.
+
+    A wavefront may write a cell before one that still has to read the old value, so old values are kept.
+    """
+
+    def __init__(self, plan: Plan, f: FieldPlan, array: Any, xp: Any) -> None:
+        self.plan, self.xp = f, xp
+        self.device, self.dtype = array_api_compat.device(array), array.dtype
+        flat = xp.reshape(array, (-1,))
+        self._old = [flat[i : i + 1] for i in range(math.prod(f.shape))]
+        self._now = list(self._old)
+        self._grid, self._reverse = plan.grid, plan.reverse
+        self._centres = f.sources((0,) * len(f.shape), plan.grid)[0]
+        self._writer = np.full(len(self._old), -1)
+        self._writer[self._centres.ravel()] = np.arange(plan.cells)
+        self._tables: dict[Offset, tuple[np.ndarray, list[Any]]] = {}
+
+    def read(self, tap: Offset, cells: Box | Points) -> Any:
+        assert isinstance(cells, Points), "stencilx fault: single cells come as points"
+        if tap not in self._tables:
+            places, constants = self.plan.sources(tap, self._grid)
+            full = [self.xp.full((1,), value, dtype=self.dtype, device=self.device) for value in constants]
+            self._tables[tap] = places, full
+        places, constants = self._tables[tap]
+        readers = np.ravel_multi_index(cells.index, self._grid).tolist()
+        values = [
+            self._value(place, reader) if place >= 0 else constants[-1 - place]
+            for place, reader in zip(places[cells.index].tolist(), readers)
+        ]
+        return values[0] if len(values) == 1 else self.xp.concat(values)
+
+    def _value(self, place: int, reader: int) -> Any:
+        """What stands at a place when its reader's turn comes in row-major order."""
+        writer = self._writer[place]
+        return self._now[place] if (writer > reader if self._reverse else writer < reader) else self._old[place]
+
+    def write(self, values: Any, cells: Box | Points) -> None:
+        assert isinstance(cells, Points), "stencilx fault: single cells come as points"
+        places = self._centres[cells.index].tolist()
+        if hasattr(values, "dtype"):
+            values = array_api_compat.to_device(self.xp.astype(values, self.dtype), self.device)
+            values = self.xp.broadcast_to(values, (len(places),))
+        else:
+            values = self.xp.full((len(places),), values, dtype=self.dtype, device=self.device)
+        for number, place in enumerate(places):
+            self._now[place] = values[number : number + 1]
+
+    def whole(self) -> Any:
+        return self.xp.reshape(self.xp.concat(self._now), self.plan.shape)
