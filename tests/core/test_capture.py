@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from stencilx import errors
-from stencilx.capture import captured, unchanged
+from stencilx.capture import captured, parameters, unchanged
 
 Kernel = Callable[..., Any]
 
@@ -50,10 +51,18 @@ class Model:
         return factor * self.scale * u
 
 
+class Scaled:
+    def __init__(self, scale: Any) -> None:
+        self.scale = scale
+
+    def __call__(self, u: Any) -> Any:
+        return factor * self.scale * u
+
+
 @pytest.fixture
 def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Any], None]]:
     """Change a global of this module for one test."""
-    yield functools.partial(monkeypatch.setattr, __import__(__name__))
+    yield functools.partial(monkeypatch.setattr, sys.modules[__name__])
 
 
 def contains(found: list[Any], value: Any) -> bool:
@@ -107,7 +116,6 @@ def test_defaults() -> None:
 def test_partials() -> None:
     a, b = object(), object()
     found = captured([functools.partial(reads_a_global, a, scale=b)])
-    # BUG: what the function in a partial takes from outside is not looked for, so a changed global goes unseen
     assert all(contains(found, value) for value in (a, b, factor))
 
 
@@ -120,6 +128,13 @@ def test_methods() -> None:
     model = Model()
     found = captured([model.kernel])
     assert contains(found, model)
+    assert contains(found, factor)
+
+
+def test_callable_objects() -> None:
+    value = object()
+    found = captured([Scaled(value)])
+    assert contains(found, value)
     assert contains(found, factor)
 
 
@@ -169,7 +184,17 @@ def test_the_same_kernels_again() -> None:
         assert unchanged(captured([kernel]), captured([kernel]))
 
 
-@pytest.mark.parametrize("kernel", [reads_a_global, calls_a_helper, reads_it_in_an_inner_function, Model().kernel])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        reads_a_global,
+        calls_a_helper,
+        reads_it_in_an_inner_function,
+        Model().kernel,
+        Scaled(1.0),
+        functools.partial(reads_a_global, scale=2),
+    ],
+)
 def test_a_changed_global_is_seen(kernel: Kernel, change: Callable[[str, Any], None]) -> None:
     before = captured([kernel])
     change("factor", 3.0)
@@ -206,8 +231,17 @@ def test_a_rebound_closure_is_seen() -> None:
     assert not unchanged(before, captured([kernel]))
 
 
+def test_a_changed_attribute_of_a_callable_is_seen() -> None:
+    kernel = Scaled(1.5)
+    before = captured([kernel])
+    kernel.scale = 2.5
+    assert not unchanged(before, captured([kernel]))
+
+
 def test_a_kernel_more_or_less_is_a_change() -> None:
     assert not unchanged(captured([reads_a_global]), captured([reads_a_global, holds(1)]))
+    assert not unchanged([1, 2], [1])
+    assert not unchanged([1], [1, 2])
 
 
 def test_what_hides_inside_objects_is_not_looked_at() -> None:
@@ -215,3 +249,24 @@ def test_what_hides_inside_objects_is_not_looked_at() -> None:
     before = captured([model.kernel])
     model.scale = 5.0
     assert unchanged(before, captured([model.kernel]))
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    ("kernel", "names"),
+    [
+        (reads_a_global, ("u",)),
+        (calls_itself, ("u", "n")),
+        (Model().kernel, ("u",)),
+        (Scaled(1.0), ("u",)),
+        (lambda u, /, h, *rest, dt=1, **more: u, ("u", "h")),
+        (functools.partial(calls_itself, 1.0), ("n",)),
+        (max, ()),
+        (3, ()),
+    ],
+    ids=repr,
+)
+def test_names_of_positional_parameters(kernel: Any, names: tuple[str, ...]) -> None:
+    assert parameters(kernel) == names

@@ -1,0 +1,1 @@
+"""The core, in pure integers. A package, so that its modules may have the names of others."""
