@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain_loops import agree, extend, gathered, joined, loop_map, run, sample, windows
 
 import stencilx as sx
+
+from .plain_loops import agree, extend, gathered, joined, loop_map, run, sample, windows
 
 WORDS = ["wrap", "edge", "reflect", "symmetric"]
 RULES = {"wrap": sx.boundary.Wrap(), "edge": sx.boundary.Edge(), "reflect": sx.boundary.Reflect()}

@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from plain_loops import agree, loop_map, run, sample, to_numpy
 
 import stencilx as sx
+
+from .plain_loops import agree, loop_map, run, sample, to_numpy
 
 
 def one_to(n: int, dtype: Any = np.float64) -> np.ndarray:

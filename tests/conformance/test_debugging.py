@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain_loops import agree, sample, to_numpy
 
 import stencilx as sx
+
+from .plain_loops import agree, sample, to_numpy
 
 # Cell by cell, in order
 

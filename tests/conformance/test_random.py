@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from plain_loops import Around, Pair, extend, padding_pairs, taps
 
 import stencilx as sx
+
+from .plain_loops import Around, Pair, extend, padding_pairs, taps
 
 Index = tuple[int, ...]
 Reach = tuple[Pair, ...]

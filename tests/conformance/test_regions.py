@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from plain_loops import agree, loop_map, run, sample
 
 import stencilx as sx
+
+from .plain_loops import agree, loop_map, run, sample
 
 PLANE = (4, 7)
 REACH = [(-1, 1), (-2, 2)]
@@ -345,7 +346,7 @@ def test_arrays_of_the_fields_library(library):
 @pytest.mark.parametrize("shape", [(6,), (3,), (2, 4, 7)], ids=str)
 def test_an_array_that_does_not_broadcast(library, shape):
     F = meshed(sx.kmap(padding="same"), [(..., here), (np.s_[1:3, 2:6], sample(*shape))])
-    # BUG: core: nobody checks it; each array library raises words of its own (torch a RuntimeError), NumPy knows no region
+    # BUG: core: nobody checks it; each array library has words of its own (torch a RuntimeError), none names the region
     with pytest.raises(sx.RegionError, match=r"F\[1:3, 2:6\]"):
         run(library, F, sample(*PLANE))
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from plain_loops import Around, agree, each, gathered, loop_map, run, sample, sizes, windows
 
 import stencilx as sx
+
+from .plain_loops import Around, agree, each, gathered, loop_map, run, sample, sizes, windows
 
 PLANE = (4, 7)
 

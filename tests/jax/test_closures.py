@@ -93,7 +93,14 @@ LOSSES = [inner_loss, window_loss, global_loss, nonlocal_loss]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.usefixtures("leaks")
+def test_no_trace_leaves_a_tracer_behind(loss: Function) -> None:
+    with jax.checking_leaks():
+        gradient = jax.jit(jax.grad(loss))(W)
+        np.testing.assert_allclose(gradient, jax.vmap(jax.grad(loss))(W[None])[0])
+    np.testing.assert_allclose(gradient, slopes(expected_loss, W), atol=1e-8)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_a_weight_being_trained(loss: Function) -> None:
     slope = slopes(expected_loss, W)
     np.testing.assert_allclose(loss(W), expected_loss(W))
@@ -134,10 +141,10 @@ def test_training_with_a_closed_over_weight() -> None:
     np.testing.assert_allclose(jax.lax.scan(step, W, length=2)[0], [1.0, 2.0, -3.0])
 
 
-@pytest.mark.usefixtures("leaks")
 def test_second_derivatives_for_a_closed_over_weight() -> None:
-    found = jax.hessian(inner_loss)(W)
-    expected = np.stack([slopes(lambda w, k=k: jax.grad(inner_loss)(w)[k], W) for k in range(3)])
+    found = jax.jit(jax.hessian(inner_loss))(W)
+    gradient = jax.jit(jax.grad(inner_loss))
+    expected = np.stack([slopes(lambda w, k=k: gradient(w)[k], W) for k in range(3)])
     np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
@@ -177,6 +184,7 @@ def test_a_traced_index_picks_from_the_window() -> None:
 
 @pytest.mark.usefixtures("leaks")
 def test_only_the_shape_of_a_traced_value_is_used() -> None:
+    # BUG: the formula holds no tracer and is kept, and with it Stencil._captured, which does hold one.
     size: Any = W
     stencil = sx.kmap(lambda u: u[0, 0] * size.shape[0] + u[0, 1])
 

@@ -86,7 +86,7 @@ MOVES: dict[str, Function] = {
     "pad": lambda w: jnp.pad(w, 1)[1, 1:-1],
     "tile": lambda w: jnp.tile(w, (2, 1))[3],
     "repeat": lambda w: jnp.repeat(w, 2, axis=1)[1, ::2],
-    # BUG: JAX 0.12 has a primitive `stack`, for which scalars.py has no rule.
+    # BUG: jnp.stack is a primitive `stack`, for which scalars.py has no rule.
     "stack": lambda w: jnp.stack([w[1], w[0]])[0],
     "concatenate": lambda w: jnp.concatenate([w[1], w[0]])[2:4],
     "transpose": lambda w: w.T.reshape(2, 3)[0],

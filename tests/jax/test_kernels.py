@@ -251,6 +251,7 @@ WHOLE: dict[str, Function] = {
     "invert": lambda w: ~w,
     "xor": lambda w: lax.reduce(w, w.dtype.type(0), lax.bitwise_xor, (0, 1)),
     "cumsum": lambda w: jnp.cumsum(w, axis=1)[0],
+    # BUG: for bool windows _dot_general multiplies with lax.mul, which takes no bool.
     "dot": lambda w: w[0] @ w[1],
     "where": lambda w: jnp.where(w > 0, w, 1).sum(),
     "pad": lambda w: jnp.pad(w, 1, constant_values=1)[0:2, 1],
