@@ -1,4 +1,4 @@
-"""What lies outside the array: NumPy's rules against np.pad, and their mixtures axis by axis in the documented order."""
+"""What lies outside the array: NumPy's rules against np.pad, and their mixtures in the documented order."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain_loops import agree, extend, gathered, joined, loop_map, run, sample, windows
 
 import stencilx as sx
+
+from .plain_loops import agree, extend, gathered, joined, loop_map, run, sample, windows
 
 WORDS = ["wrap", "edge", "reflect", "symmetric"]
 RULES = {"wrap": sx.boundary.Wrap(), "edge": sx.boundary.Edge(), "reflect": sx.boundary.Reflect()}
@@ -156,7 +157,10 @@ def test_boundary_by_axis_name(library):
 @pytest.mark.parametrize("boundary", MIXTURES[:6], ids=str)
 def test_mixtures_under_a_kernel(library, boundary):
     x = sample(3, 5)
-    kernel = lambda u: u[-1, 2] * u[1, 0] - 2 * u[2, -1] + u[0, 0]  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return u[-1, 2] * u[1, 0] - 2 * u[2, -1] + u[0, 0]
+
     expected = loop_map(kernel, x, [(-1, 2), (-1, 2)], relative=True, padding="same", rules=boundary)
     agree(run(library, sx.kmap(kernel, padding="same", boundary=boundary), x), expected)
 
@@ -164,7 +168,9 @@ def test_mixtures_under_a_kernel(library, boundary):
 def test_a_field_of_its_own_rules(library):
     u, h = sample(3, 5), sample(3, 5, seed=1)
     rules = {"u": {0: "wrap", 1: (1.5, "edge")}, "h": "reflect"}
-    stencil = sx.kmap(lambda u, h: u[-1, -2] - 2 * h[1, 2], fields=2, padding=1, boundary=rules, kernel_size=(3, 5), relative=True)
+    stencil = sx.kmap(
+        lambda u, h: u[-1, -2] - 2 * h[1, 2], fields=2, padding=1, boundary=rules, kernel_size=(3, 5), relative=True
+    )
     reach = [(-1, 1), (-2, 2)]
     of_h = dict(windows(h, reach, padding=1, rules="reflect"))
     expected = {c: w[0, 0] - 2 * of_h[c][2, 4] for c, w in windows(u, reach, padding=1, rules=rules["u"])}
@@ -191,7 +197,10 @@ def test_strided_and_dilated_windows(library, options, boundary):
     reach = [(-1, 1), (0, 1)]
     expected = loop_map(weighted(3, 2), x, reach, rules=boundary, **options)
     agree(run(library, sx.kmap(weighted(3, 2), kernel_size=(3, 2), boundary=boundary, **options), x), expected)
-    kernel = lambda u: u[-1, 1] - 2 * u[1, 0]  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return u[-1, 1] - 2 * u[1, 0]
+
     expected = loop_map(kernel, x, reach, relative=True, rules=boundary, **options)
     agree(run(library, sx.kmap(kernel, boundary=boundary, **options), x), expected)
 
@@ -217,7 +226,10 @@ def test_ghosts_behind_a_mask(library, boundary):
     F = sx.kmap(padding="same", boundary=boundary)
     F[...] = lambda u: u[0, 0]
     F[x > 0] = lambda u: u[2, -1] - u[-1, 3]
-    kernel = lambda u: u[2, -1] - u[-1, 3]  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return u[2, -1] - u[-1, 3]
+
     reads = loop_map(kernel, x, [(-1, 2), (-1, 3)], relative=True, padding="same", rules=boundary)
     agree(run(library, F, x), np.where(x > 0, reads, x))
 
@@ -278,7 +290,9 @@ def test_the_number_joins_before_the_kernel_sees_it(library):
     assert joined(x, {0: (0, 1.5)}).dtype.kind == "f"
 
 
-@pytest.mark.parametrize(("dtype", "number"), [(np.uint8, -1), (np.uint8, 256), (np.int32, 2**31), (np.int32, -(2**40))])
+@pytest.mark.parametrize(
+    ("dtype", "number"), [(np.uint8, -1), (np.uint8, 256), (np.int32, 2**31), (np.int32, -(2**40))]
+)
 def test_a_whole_number_that_does_not_fit_is_an_error(library, dtype, number):
     with pytest.raises(sx.BoundaryError, match=f"boundary value {number} does not fit field 'u'"):
         padded(library, sample(3, 5, dtype=dtype), 1, number)
@@ -314,7 +328,10 @@ def test_numbers_around_an_empty_array(library, shape):
 @pytest.mark.parametrize("offset", [0, 1, ((1, 0), (0, 2))], ids=str)
 def test_smap_reads_ghosts_as_kmap_does(library, offset, boundary):
     x = sample(4, 7)
-    kernel = lambda u: u[1, -2] - 2 * u[-1, 1] + u[0, 0]  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return u[1, -2] - 2 * u[-1, 1] + u[0, 0]
+
     whole = loop_map(kernel, x, [(-1, 1), (-2, 1)], relative=True, padding="same", rules=boundary)
     margins = [(offset, offset)] * 2 if isinstance(offset, int) else offset
     inner = tuple(slice(a, n - b) for (a, b), n in zip(margins, x.shape, strict=True))

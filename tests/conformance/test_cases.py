@@ -12,11 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from plain_loops import agree, loop_map, run, sample, to_numpy
 
 import stencilx as sx
 
-one_to = lambda n, dtype=np.float64: np.arange(1, n + 1).astype(dtype)  # noqa: E731
+from .plain_loops import agree, loop_map, run, sample, to_numpy
+
+
+def one_to(n: int, dtype: Any = np.float64) -> np.ndarray:
+    return np.arange(1, n + 1).astype(dtype)
 
 
 def centre(x: Any) -> Any:
@@ -196,7 +199,10 @@ def test_e_mean_of_a_window_of_integers(library):
     if not _divides_integers(library):
         pytest.skip("array-api-strict divides no integers")
     x = sample(3, 5, dtype=np.int64)
-    mean = lambda u: u.__array_namespace__().sum(u) / 6  # noqa: E731
+
+    def mean(u: Any) -> Any:
+        return u.__array_namespace__().sum(u) / 6
+
     expected = loop_map(np.mean, x, [(0, 1), (-1, 1)])
     assert expected.dtype.kind == "f"
     agree(run(library, sx.kmap(mean, kernel_size=(2, 3)), x).astype(np.float32), expected)
@@ -417,7 +423,10 @@ def test_m_patches(library, boundary, first, last):
 
 
 def test_m_symmetric_and_edge_part_at_the_second_ghost(library):
-    patches = lambda rule: sx.kmap(lambda x: x, kernel_size=5, padding="same", boundary=rule)  # noqa: E731
+
+    def patches(rule: Any) -> Any:
+        return sx.kmap(lambda x: x, kernel_size=5, padding="same", boundary=rule)
+
     agree(run(library, patches("symmetric"), one_to(5))[0], [2, 1, 1, 2, 3])
     agree(run(library, patches("edge"), one_to(5))[0], [1, 1, 1, 2, 3])
     agree(run(library, patches("reflect"), one_to(5))[0], [3, 2, 1, 2, 3])
@@ -469,7 +478,10 @@ def test_r_footprint(library):
 
 def test_r_footprint_of_a_plane(library):
     x = -np.abs(sample(3, 5)) - 1
-    cross = lambda u: largest(u.__array_namespace__().stack([u[0, 1], u[1, 0], u[2, 1]]))  # noqa: E731
+
+    def cross(u: Any) -> Any:
+        return largest(u.__array_namespace__().stack([u[0, 1], u[1, 0], u[2, 1]]))
+
     expected = loop_map(lambda u: max(u[0, 1], u[1, 0], u[2, 1]), x, [(-1, 1)] * 2, padding="same", rules=-np.inf)
     agree(run(library, sx.kmap(cross, kernel_size=3, padding="same", boundary=-np.inf), x), expected)
 
@@ -510,7 +522,10 @@ def test_s_numpy_integers_wherever_an_int_is(library):
     )
     x = sample(3, 5)
     options = {"strides": (1, 2), "padding": (1, (0, 2)), "rules": {0: "wrap"}}
-    kernel = lambda u: u[0, 1] - 2 * u[-1, 0]  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return u[0, 1] - 2 * u[-1, 0]
+
     agree(run(library, stencil, x), loop_map(kernel, x, [(-1, 1), (-1, 2)], relative=True, **options))
 
 
@@ -523,7 +538,10 @@ def test_s_python_numbers_do_not_widen(library, dtype):
     F[...] = lambda u: 0.5 * u[0, 1] + 2 * u[-1, 0] - 1.25
     F[0] = 3
     F[:, 1] = 2.5
-    kernel = lambda u: 0.5 * u[0, 1] + 2 * u[-1, 0] - 1.25  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return 0.5 * u[0, 1] + 2 * u[-1, 0] - 1.25
+
     expected = loop_map(kernel, x, [(-1, 0), (0, 1)], relative=True, padding="same", rules=0.5)
     expected[0] = 3
     expected[:, 1] = 2.5

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from plain_loops import agree, loop_map, run, sample
 
 import stencilx as sx
+
+from .plain_loops import agree, loop_map, run, sample
 
 PLANE = (4, 7)
 REACH = [(-1, 1), (-2, 2)]
@@ -52,7 +53,8 @@ def in_loops(x: np.ndarray, assignments: Assignments, background: np.ndarray | N
     for number, (key, _) in enumerate(assignments):
         owner[key] = number
     given = [values_of(value, key, x, x.ndim) for key, value in assignments]
-    kinds = [g.dtype if callable(v) or isinstance(v, np.ndarray) else v for (_, v), g in zip(assignments, given, strict=True)]
+    numbers = [not callable(value) and not isinstance(value, np.ndarray) for _, value in assignments]
+    kinds = [a[1] if number else g.dtype for a, g, number in zip(assignments, given, numbers, strict=True)]
     held = [kind for number, kind in enumerate(kinds) if (owner == number).any()]
     if background is None:
         assert (owner >= 0).all()
@@ -143,11 +145,22 @@ def test_a_region_below_another(library, name):
 OVERLAPS: dict[str, Assignments] = {
     "last wins": [(np.s_[:], here), (np.s_[0:3], ahead), (np.s_[0], behind)],
     "a function twice": [(np.s_[:], here), (np.s_[0:3], ahead), (np.s_[0], here)],
-    "a function three times": [(np.s_[:, :4], here), (np.s_[:, 2:], ahead), (np.s_[1:3], here), (np.s_[2], behind), (np.s_[:, 6], here)],
+    "a function three times": [
+        (np.s_[:, :4], here),
+        (np.s_[:, 2:], ahead),
+        (np.s_[1:3], here),
+        (2, behind),
+        (np.s_[:, 6], here),
+    ],
     "wholly overwritten": [(np.s_[1], behind), (np.s_[...], ahead)],
     "a cross": [(..., here), (np.s_[1:3, :], ahead), (np.s_[:, 2:5], behind)],
     "walls": [(np.s_[1:-1, 1:-1], ahead), (0, 1.5), (np.s_[:, 0], behind), (np.s_[:, -1], 2.5), (-1, here)],
-    "a checkerboard": [(np.s_[::2, ::2], here), (np.s_[1::2, 1::2], here), (np.s_[::2, 1::2], ahead), (np.s_[1::2, ::2], behind)],
+    "a checkerboard": [
+        (np.s_[::2, ::2], here),
+        (np.s_[1::2, 1::2], here),
+        (np.s_[::2, 1::2], ahead),
+        (np.s_[1::2, ::2], behind),
+    ],
     "two strides": [(..., here), (np.s_[:, ::2], ahead), (np.s_[:, ::3], behind)],
     "a mask over a box": [(..., here), (np.s_[1:3], 2.0), (MASK, ahead)],
     "a box over a mask": [(..., here), (MASK, ahead), (np.s_[1:3], 2.0)],
@@ -333,7 +346,8 @@ def test_arrays_of_the_fields_library(library):
 @pytest.mark.parametrize("shape", [(6,), (3,), (2, 4, 7)], ids=str)
 def test_an_array_that_does_not_broadcast(library, shape):
     F = meshed(sx.kmap(padding="same"), [(..., here), (np.s_[1:3, 2:6], sample(*shape))])
-    with pytest.raises((ValueError, RuntimeError), match="shape|size"):  # the words are the array library's own
+    # BUG: core: nobody checks it; each array library has words of its own (torch a RuntimeError), none names the region
+    with pytest.raises(sx.RegionError, match=r"F\[1:3, 2:6\]"):
         run(library, F, sample(*PLANE))
 
 
@@ -512,7 +526,9 @@ def test_strides_step_over_cells_of_an_smap(library, strides, offset):
 
 
 @pytest.mark.parametrize("name", OVERLAPS)
-@pytest.mark.parametrize("options", [{"offset": ((1, 0), 2)}, {"strides": (2, 3)}, {"offset": 1, "strides": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"offset": ((1, 0), 2)}, {"strides": (2, 3)}, {"offset": 1, "strides": 2}], ids=str
+)
 def test_keys_of_an_smap_count_cells_of_the_array(library, options, name):
     """A region holds where it meets the computed cells."""
     x = sample(*PLANE)

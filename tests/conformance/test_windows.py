@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from plain_loops import Around, agree, each, gathered, loop_map, run, sample, sizes, windows
 
 import stencilx as sx
+
+from .plain_loops import Around, agree, each, gathered, loop_map, run, sample, sizes, windows
 
 PLANE = (4, 7)
 
@@ -53,7 +54,10 @@ def test_even_windows_have_their_longer_arm_after_the_centre(library, size):
 @pytest.mark.parametrize("kernel_size", [(3, 2), [3, 2], (np.int64(3), np.uint8(2))], ids=repr)
 def test_kernel_size_as_a_sequence(library, kernel_size):
     x = sample(*PLANE)
-    agree(run(library, sx.kmap(weighted(3, 2), kernel_size=kernel_size), x), loop_map(weighted(3, 2), x, [(-1, 1), (0, 1)]))
+    agree(
+        run(library, sx.kmap(weighted(3, 2), kernel_size=kernel_size), x),
+        loop_map(weighted(3, 2), x, [(-1, 1), (0, 1)]),
+    )
 
 
 def test_a_window_as_large_as_the_array(library):
@@ -150,7 +154,10 @@ def test_strides_and_dilation(library, strides, dilation, padding):
 @pytest.mark.parametrize("padding", ["valid", "same"])
 def test_offsets_count_taps_of_a_dilated_window(library, padding):
     x = sample(7, 10)
-    kernel = lambda u: u[1, 0] - 2 * u[-1, 1]  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return u[1, 0] - 2 * u[-1, 1]
+
     options = {"dilation": (2, 3), "strides": (1, 2), "padding": padding}
     expected = loop_map(kernel, x, [(-1, 1), (0, 1)], relative=True, rules="edge", **options)
     agree(run(library, sx.kmap(kernel, boundary="edge", **options), x), expected)
@@ -277,7 +284,10 @@ def test_dimensions_by_offsets(library, shape):
     """One tap on each axis, with a weight of its own."""
     ndim = len(shape)
     steps = [tuple((-1) ** axis if a == axis else 0 for a in range(ndim)) for axis in range(ndim)]
-    kernel = lambda u: sum(((axis + 2) * u[step] for axis, step in enumerate(steps)), start=u[(0,) * ndim])  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return sum(((axis + 2) * u[step] for axis, step in enumerate(steps)), start=u[(0,) * ndim])
+
     x = sample(*shape)
     expected = loop_map(kernel, x, [(-1, 1)] * ndim, relative=True, padding="same", rules=0.25)
     agree(run(library, sx.kmap(kernel, padding="same", boundary=0.25), x), expected)
@@ -291,7 +301,10 @@ def test_an_axis_of_length_one(library):
 
 @pytest.mark.parametrize("shape", [(0,), (0, 4), (3, 0)], ids=str)
 def test_an_empty_array(library, shape):
-    kernel = lambda u: 2.0 * u[(0,) * len(shape)]  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return 2.0 * u[(0,) * len(shape)]
+
     got = run(library, sx.kmap(kernel, padding="same"), np.zeros(shape, np.float32))
     assert got.shape == shape
     assert got.dtype == np.float32
@@ -309,21 +322,30 @@ def test_the_dtype_is_the_kernels_own(library, dtype):
     if not _has_dtype(library, dtype):
         pytest.skip("the array-API standard has no float16")
     x = sample(*PLANE, dtype=dtype)
-    kernel = lambda u: u[0, 1] * u[0, 0] - 3 * u[-1, 0]  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return u[0, 1] * u[0, 0] - 3 * u[-1, 0]
+
     expected = loop_map(kernel, x, [(-1, 0), (0, 1)], relative=True, padding="same", rules="edge")
     agree(run(library, sx.kmap(kernel, padding="same", boundary="edge"), x), expected, dtype)
 
 
 def test_unsigned_bytes(library):
     x = sample(*PLANE, dtype=np.uint8)
-    kernel = lambda u: u[0, 1] + 2 * u[1, 0]  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return u[0, 1] + 2 * u[1, 0]
+
     expected = loop_map(kernel, x, [(0, 1), (0, 1)], relative=True, padding="same", rules=7)
     agree(run(library, sx.kmap(kernel, padding="same", boundary=7), x), expected, np.uint8)
 
 
 def test_truth_values(library):
     x = sample(*PLANE, dtype=bool)
-    kernel = lambda u: (u[0, 1] & u[1, 0]) | ~u[0, 0]  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return (u[0, 1] & u[1, 0]) | ~u[0, 0]
+
     expected = loop_map(kernel, x, [(0, 1), (0, 1)], relative=True, padding="same")
     agree(run(library, sx.kmap(kernel, padding="same"), x), expected, bool)
 
@@ -336,7 +358,10 @@ def test_comparisons_give_truth_values(library, dtype):
 
 def test_integers_become_what_the_kernel_makes_of_them(library):
     x = sample(*PLANE, dtype=np.int32)
-    kernel = lambda u: u.__array_namespace__().astype(u[0, 1], u.__array_namespace__().float64) / 8  # noqa: E731
+
+    def kernel(u: Any) -> Any:
+        return u.__array_namespace__().astype(u[0, 1], u.__array_namespace__().float64) / 8
+
     agree(run(library, sx.kmap(kernel, kernel_size=(1, 2)), x), x[:, 1:] / 8, np.float64)
 
 
@@ -386,7 +411,9 @@ def test_a_field_left_out_of_the_boundaries_has_zeros_outside(library):
 
 def test_fields_need_not_come_first(library):
     w, u, h = weights(2), sample(6), sample(6, seed=1)
-    stencil = sx.kmap(lambda w, h, u: u[1] * w[0] + h[0] * w[1], fields=("u", "h"), padding="same", boundary={"u": "wrap"})
+    stencil = sx.kmap(
+        lambda w, h, u: u[1] * w[0] + h[0] * w[1], fields=("u", "h"), padding="same", boundary={"u": "wrap"}
+    )
     expected = w[0] * np.roll(u, -1) + w[1] * h
     agree(run(library, stencil, w, h, u), expected)
     agree(run(library, stencil, w, u=u, h=h), expected)
@@ -435,7 +462,10 @@ def test_array_windows_of_several_sizes(library):
 
 def test_fields_of_different_dtypes(library):
     u, n = sample(*PLANE, dtype=np.float32), sample(*PLANE, dtype=bool, seed=1)
-    kernel = lambda u, n: u.__array_namespace__().where(n[0, 0], u[0, 1], -u[0, 0])  # noqa: E731
+
+    def kernel(u: Any, n: Any) -> Any:
+        return u.__array_namespace__().where(n[0, 0], u[0, 1], -u[0, 0])
+
     got = run(library, sx.kmap(kernel, fields=2, kernel_size=(1, 2)), u, n)
     agree(got, np.where(n[:, :-1], u[:, 1:], -u[:, :-1]), np.float32)
 
@@ -526,7 +556,9 @@ def test_patches(library):
 def test_vectors_of_a_relative_kernel(library):
     x = sample(*PLANE)
     gradient = sx.kmap(
-        lambda u: u[...].__array_namespace__().stack([u[1, 0] - u[0, 0], u[0, 1] - u[0, 0]]), kernel_size=2, relative=True
+        lambda u: u[...].__array_namespace__().stack([u[1, 0] - u[0, 0], u[0, 1] - u[0, 0]]),
+        kernel_size=2,
+        relative=True,
     )
     expected = np.stack([np.diff(x, axis=0)[:, :-1], np.diff(x, axis=1)[:-1]], axis=-1)
     agree(run(library, gradient, x), expected)

@@ -1,4 +1,4 @@
-"""What the tests of the JAX backend compare with: the seed's way, loops in NumPy, finite differences, a jaxpr walker."""
+"""What the tests of the JAX backend compare with: the seed's way, NumPy loops, finite differences, a jaxpr walker."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ def scanned(read: Function) -> Any:
     def step(carry: Any, x: Any) -> tuple[Any, Any]:
         return jnp.tanh(carry + x * read(0, 2)), carry
 
-    return lax.scan(step, read(-1, -1), jnp.array([0.5, -1.0]))[1]
+    first = read(-1, -1)
+    return lax.scan(step, first, jnp.array([0.5, -1.0], first.dtype))[1]
 
 
 def selected(read: Function) -> Any:
@@ -76,7 +77,9 @@ def compare(mine: Function, seed: Function) -> None:
 @pytest.mark.parametrize("name", BY_READ)
 def test_reads_by_offset(name: str) -> None:
     kernel = BY_READ[name]
-    mine = sx.kmap(lambda u: kernel(lambda i, j: u[i, j]), kernel_size=SIZE, padding=PADDING, boundary=0.3, relative=True)
+    mine = sx.kmap(
+        lambda u: kernel(lambda i, j: u[i, j]), kernel_size=SIZE, padding=PADDING, boundary=0.3, relative=True
+    )
     seed = by_patches(
         lambda w: kernel(lambda i, j: w[int(i) + 1, int(j) + 1]), SIZE, padding=PADDING, constant_values=0.3
     )
@@ -93,7 +96,10 @@ BY_WINDOW: dict[str, tuple[Function, Function]] = {
     "sorted": (lambda u: jnp.sort(u[...].ravel())[3:5], lambda w: jnp.sort(w.ravel())[3:5]),
     "plus": (lambda u: (u + 1).sum(), lambda w: (w + 1).sum()),
     "from the left": (lambda u: (2 - u)[0, 1], lambda w: 2 - w[0, 1]),
-    "with an array": (lambda u: (np.arange(12.0).reshape(3, 4) * u).sum(), lambda w: (np.arange(12.0).reshape(3, 4) * w).sum()),
+    "with an array": (
+        lambda u: (np.arange(12.0).reshape(3, 4) * u).sum(),
+        lambda w: (np.arange(12.0).reshape(3, 4) * w).sum(),
+    ),
     "matmul": (lambda u: u @ np.array([1.0, -2.0, 0.5, 3.0]), lambda w: w @ np.array([1.0, -2.0, 0.5, 3.0])),
     "itself": (lambda u: (u * u - u / 2)[2], lambda w: (w * w - w / 2)[2]),
     "minus and abs": (lambda u: abs(-u).max(), lambda w: abs(w).max()),
