@@ -59,7 +59,10 @@ def unchanged(before: list[Any], now: list[Any]) -> bool:
 
 
 def _same(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is type(b) and isinstance(a, _PLAIN) and a == b)
+    if a is b:
+        return True
+    # 0.0 equals -0.0, but does not compute as it does
+    return type(a) is type(b) and isinstance(a, _PLAIN) and a == b and (a != 0 or repr(a) == repr(b))
 
 
 def _follow(part: Any, module: str | None) -> bool:

@@ -89,7 +89,7 @@ def did_you_mean(word: str, options: Iterable[str]) -> str | None:
 
 
 def user_line() -> str | None:
-    """The innermost line on the stack that is neither ours nor an array library's: file, number and source with a mark under it."""
+    """The innermost line on the stack that is neither ours nor an array library's: where it is, and its source."""
     frame = sys._getframe(1)
     while frame is not None and _package(frame) in (*_OWN_PACKAGES, *_LIBRARIES):
         frame = frame.f_back

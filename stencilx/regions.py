@@ -13,7 +13,6 @@ Masks and several lists at once fall back to an array with the number of the own
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -209,6 +208,15 @@ def _key_error(key: Any, shape: Sequence[int], reason: str) -> RegionIndexError:
     return RegionIndexError(f"region F[{key_text(key)}] does not fit the grid of shape {tuple(shape)}: {reason}.")
 
 
+def same_key(a: Any, b: Any) -> bool:
+    """Whether two keys are written alike, and so select the same cells."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same_key, a, b))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return a is b
+    return type(a) is type(b) and bool(a == b)
+
+
 def key_text(key: Any) -> str:
     """A key as the user wrote it between the brackets."""
     items = key if isinstance(key, tuple) else (key,)
@@ -234,20 +242,35 @@ def _from_classes(chosen: Sequence[Sequence[range | list[int]]], frame: Frame) -
     classes = [
         _classes([key[axis] for key in chosen], cells, frame.shape[axis]) for axis, cells in enumerate(frame.cells)
     ]
+    owner = np.full([len(found) for found in classes], -1)
+    for index in np.ndindex(*owner.shape):
+        chosen_here = np.logical_and.reduce([classes[axis][i][0] for axis, i in enumerate(index)])
+        owner[index] = max(np.flatnonzero(chosen_here), default=-1)
     boxes: dict[int, list[Box]] = {}
-    for product in itertools.product(*classes):
-        selected = np.flatnonzero(np.logical_and.reduce([column for column, _ in product]))
-        if selected.size:
-            runs = [ranges for _, ranges in product]
-            boxes.setdefault(int(selected[-1]), []).extend(itertools.product(*runs))
-    return [Part(owner, box) for owner in sorted(boxes) for box in _merge(boxes[owner])]
+    _collect(owner, [[where for _, where in found] for found in classes], (), boxes)
+    return [Part(number, box) for number in sorted(boxes) for box in _merge(boxes[number])]
 
 
-def _classes(choices: Sequence[range | list[int]], cells: range, length: int) -> list[tuple[np.ndarray, list[range]]]:
+def _collect(owner: np.ndarray, classes: Sequence[Sequence[np.ndarray]], box: Box, boxes: dict[int, list[Box]]) -> None:
+    """Enter the boxes of each owner; classes of an axis whose owners agree everywhere are one."""
+    if not classes:
+        if owner >= 0:
+            boxes.setdefault(int(owner), []).append(box)
+        return
+    alike: dict[bytes, list[int]] = {}
+    for number, below in enumerate(owner):
+        alike.setdefault(below.tobytes(), []).append(number)
+    for numbers in alike.values():
+        where = np.sort(np.concatenate([classes[0][number] for number in numbers]))
+        for r in _as_ranges(where):
+            _collect(owner[numbers[0]], classes[1:], (*box, r), boxes)
+
+
+def _classes(choices: Sequence[range | list[int]], cells: range, length: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """The classes of one axis: which keys select them, and where they lie."""
     all_selected = all(choice == range(length) for choice in choices)
     if all_selected and cells and cells[0] >= 0 and cells[-1] < length:
-        return [(np.ones(len(choices), bool), [range(len(cells))])]
+        return [(np.ones(len(choices), bool), np.arange(len(cells)))]
     index = _array(cells)
     member = [np.isin(index, choice) if isinstance(choice, list) else _in(index, choice) for choice in choices]
     code = np.zeros(len(cells), np.int64)
@@ -256,7 +279,7 @@ def _classes(choices: Sequence[range | list[int]], cells: range, length: int) ->
     found = []
     for number in range(code.max(initial=-1) + 1):
         where = np.flatnonzero(code == number)
-        found.append((np.array([selected[where[0]] for selected in member]), _as_ranges(where)))
+        found.append((np.array([selected[where[0]] for selected in member]), where))
     return found
 
 

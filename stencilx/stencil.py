@@ -142,6 +142,8 @@ class Stencil:
                 f"a region takes a kernel, a number or an array, not {type(value).__name__}.",
                 hint="for a list write np.array([...]).",
             )
+        # an equal key is covered whole: what a loop assigns again and again must not pile up
+        self._assignments = [known for known in self._assignments if not regions.same_key(known[0], key)]
         self._assignments.append((key, value))
         self._forget()
 

@@ -45,10 +45,10 @@ def check_gradient(function: Callable[..., Any], *arguments: Any, step: float = 
     """Compare the gradient along one direction with a central difference."""
     at = tuple(jnp.asarray(argument) for argument in arguments)
     along = [normal(*argument.shape, seed=7 + n) for n, argument in enumerate(at)]
-    function = jax.jit(function)
-    gradients = jax.grad(function, argnums=tuple(range(len(at))))(*at)
+    both = jax.jit(jax.value_and_grad(function, argnums=tuple(range(len(at)))))
+    gradients = both(*at)[1]
     slope = sum(np.sum(np.asarray(g) * d) for g, d in zip(gradients, along))
-    ahead, behind = (function(*(a + s * d for a, d in zip(at, along))) for s in (step, -step))
+    ahead, behind = (both(*(a + s * d for a, d in zip(at, along)))[0] for s in (step, -step))
     np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), rtol=1e-6)
 
 

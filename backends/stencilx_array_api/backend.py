@@ -1,11 +1,13 @@
 """The array-API backend: the kernel is called once on `Cells`, values whose elements are whole shifted slices.
 
-There is no trace: each call evaluates the kernel with the library's own operations, so its automatic differentiation
-(PyTorch's, say) goes through. Arrays of the fields' library come in and go out.
+In a sweep (`sweeps.py`) that is done for each step, on the cells of that step. There is no trace: each call evaluates
+the kernel with the library's own operations, so its automatic differentiation (PyTorch's, say) goes through. Arrays of
+the fields' library come in and go out.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -20,10 +22,11 @@ from stencilx.offsets import OffsetWindow, whole_window_hint, whole_window_messa
 from stencilx.plan import Plan
 from stencilx.regions import Part, Points, positions
 from stencilx.results import check_alike, check_updates, flatten, kernel_name, unflatten
-from stencilx.window import Offset, Reads
+from stencilx.window import Offset, Reads, Window
 from stencilx_array_api import functions as functions  # importing it fills the table of what Cells can do
+from stencilx_array_api import sweeps
 from stencilx_array_api.cells import Cells, as_cells, stack
-from stencilx_array_api.shifts import Shifts
+from stencilx_array_api.shifts import Shifts, Source, put, sizes
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,28 @@ class Evaluated:
 
     kernel: Callable[..., Any]
     windows: tuple[WindowSpec, ...]
+    trial: Arguments
     reads: tuple[Reads, ...]
     reusable: bool
     operations: None = None
+
+    def dtypes(self) -> list[Any]:
+        return self._dtypes
+
+    @functools.cached_property
+    def _dtypes(self) -> list[Any]:
+        """From one trial call, on windows full of ones."""
+        xp = array_api_compat.array_namespace(*self.trial.arrays)
+        samples = self.trial.arrays
+        views = [_view(spec, spec.window, lambda _, x=x: x, xp) for spec, x in zip(self.windows, samples)]
+        with np.errstate(all="ignore"):
+            leaves, _ = _leaves(self, views, self.trial, xp, array_api_compat.device(samples[0]))
+        return [leaf.elements[()] if _is_number(leaf) else leaf.dtype for leaf in leaves]
+
+
+def _is_number(leaf: Cells) -> bool:
+    """Whether a kernel returned a Python number, the same in all cells."""
+    return leaf.shape == () and not hasattr(leaf.elements[()], "dtype")
 
 
 class ArrayApiBackend:
@@ -46,29 +68,47 @@ class ArrayApiBackend:
         return value if array_api_compat.is_array_api_obj(value) else np.asarray(value)
 
     def signature(self, arguments: Arguments) -> Hashable:
-        return tuple((type(array), tuple(array.shape), array.dtype) for array in arguments.arrays)
+        return _described(arguments.arrays), _described(arguments.with_fields([None] * len(arguments.fields)))
+
+    def joined(self, array: Any, joins: Sequence[Any]) -> Any:
+        return joined(array_api_compat.array_namespace(array), array.dtype, joins)
 
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Evaluated:
-        if all(spec.window for spec in windows):
-            return Evaluated(kernel, tuple(windows), tuple(spec.window or () for spec in windows), reusable=True)
         xp = array_api_compat.array_namespace(*arguments.arrays)
-        samples = [_one_cell(xp, array) for array in arguments.arrays]
-        reads = trial_reads(kernel, windows, arguments, samples, lambda values: Cells(_elements(values), xp))
-        return Evaluated(kernel, tuple(windows), reads, reusable=False)
+        samples = [_one_cell(xp, a, joined(xp, a.dtype, s.joins)) for a, s in zip(arguments.arrays, windows)]
+        trial = Arguments(*arguments.with_fields(samples), arguments.fields)
+        if all(spec.window for spec in windows):
+            return Evaluated(kernel, tuple(windows), trial, tuple(spec.window or () for spec in windows), reusable=True)
+        values = [_scalar(sample, xp) for sample in samples]
+        with np.errstate(all="ignore"):
+            reads = trial_reads(kernel, windows, arguments, values, lambda values: Cells(_elements(values), xp))
+        return Evaluated(kernel, tuple(windows), trial, reads, reusable=False)
 
     def output(self, plan: Plan, formulas: Sequence[Evaluated], arguments: Arguments) -> tuple[Leaf, ...] | None:
         return None
 
     def runner(self, plan: Plan, formulas: Sequence[Evaluated]) -> Runner:
-        return lambda arguments, out: _run(plan, formulas, arguments, out)
+        return lambda arguments, out: _into(_run(plan, formulas, arguments), out)
 
 
-def _one_cell(xp: Any, array: Any) -> Cells:
-    """A sample of a field: what a read gives on a grid of one cell."""
-    shape = (1,) * array.ndim
-    key = tuple(slice(n // 2, n // 2 + 1) for n in array.shape)
-    sample = array[key] if math.prod(array.shape) else xp.zeros(shape, dtype=array.dtype)
-    return _scalar(sample, xp)
+def _described(value: Any) -> Hashable:
+    """What a kernel's dtypes may depend on: shapes and dtypes of arrays, kinds of numbers, all other values."""
+    if isinstance(value, (tuple, list)):
+        return type(value), *map(_described, value)
+    if isinstance(value, dict):
+        return dict, *((key, _described(item)) for key, item in value.items())
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return type(value), tuple(value.shape), value.dtype
+    try:
+        hash(value)
+    except TypeError:
+        return type(value)
+    return type(value) if isinstance(value, (int, float, complex)) else (type(value), value)
+
+
+def _one_cell(xp: Any, array: Any, dtype: Any) -> Any:
+    """What a read gives in a trial call, on a grid of one cell: 1, where most functions are at their best."""
+    return xp.ones((1,) * array.ndim, dtype=dtype, device=array_api_compat.device(array))
 
 
 def _scalar(element: Any, xp: Any) -> Cells:
@@ -85,28 +125,60 @@ def _elements(values: Any) -> np.ndarray:
     return found
 
 
-def _run(plan: Plan, formulas: Sequence[Evaluated], arguments: Arguments, out: Any) -> Any:
+def _into(result: Any, out: Any) -> Any:
+    """The result, in the memory of `out` where that is given."""
+    if out is None:
+        return result
+    for target, array in zip(flatten(out)[0], flatten(result)[0], strict=True):
+        if tuple(target.shape) != tuple(array.shape) or target.dtype != array.dtype:
+            raise FieldError(
+                f"out has shape {tuple(target.shape)} and dtype {target.dtype}, "
+                f"but the result has {tuple(array.shape)} and {array.dtype}."
+            )
+        target[...] = array
+    return out
+
+
+def _run(plan: Plan, formulas: Sequence[Evaluated], arguments: Arguments) -> Any:
     xp = array_api_compat.array_namespace(*arguments.arrays)
-    shifts = []
+    arrays = []
     for array, f in zip(arguments.arrays, plan.fields, strict=True):
         dtype = joined(xp, array.dtype, f.joins)
-        shifts.append(Shifts(f, array if dtype == array.dtype else xp.astype(array, dtype), xp))
-    structure, shapes, pieces = _pieces(plan, formulas, arguments, shifts, xp)
-    results = [_assembled(plan, p, s, arguments.arrays[0], xp) for p, s in zip(pieces, shapes, strict=True)]
-    if out is not None:
-        for target, result in zip(flatten(out)[0], results, strict=True):
-            if tuple(target.shape) != tuple(result.shape) or target.dtype != result.dtype:
-                raise FieldError(
-                    f"out has shape {tuple(target.shape)} and dtype {target.dtype}, "
-                    f"but the result has {tuple(result.shape)} and {result.dtype}."
-                )
-            target[...] = result
-        return out
-    return unflatten(structure, results)
+        arrays.append(array if dtype == array.dtype else xp.astype(array, dtype))
+    fillings = Fillings(plan, array_api_compat.device(arrays[0]), xp)
+    if plan.updates:
+        results = sweeps.run(plan, arrays, _evaluation(plan, formulas, arguments, fillings, xp), xp)
+        return results[0] if len(results) == 1 else tuple(results)
+    shifts = [Shifts(f, array, xp) for f, array in zip(plan.fields, arrays, strict=True)]
+    structure, shapes, pieces = _pieces(plan, formulas, arguments, shifts, fillings, xp)
+    leaves = [_assembled(plan, p, s, arguments.arrays[0], xp) for p, s in zip(pieces, shapes, strict=True)]
+    return unflatten(structure, leaves)
+
+
+def _evaluation(
+    plan: Plan, formulas: Sequence[Evaluated], arguments: Arguments, fillings: Fillings, xp: Any
+) -> sweeps.Evaluate:
+    """What a sweep writes into the cells of a part."""
+
+    def evaluate(part: Part, sources: Sequence[Source]) -> list[Any]:
+        number = plan.values[part.owner].kernel
+        if number is None:
+            return [fillings.on(part, ())] * len(plan.updates)
+        formula = formulas[number]
+        leaves, structure = _call(formula, part, arguments, sources, xp)
+        check_updates(formula.kernel, len(plan.updates), [leaf.shape for leaf in leaves], structure == "*")
+        return [stack(leaf, sizes(part.cells)) for leaf in leaves]
+
+    return evaluate
 
 
 def _pieces(
-    plan: Plan, formulas: Sequence[Evaluated], arguments: Arguments, shifts: Sequence[Shifts], xp: Any
+    plan: Plan,
+    formulas: Sequence[Evaluated],
+    arguments: Arguments,
+    shifts: Sequence[Shifts],
+    fillings: Fillings,
+    xp: Any,
 ) -> tuple[Any, list[tuple[int, ...]], list[list[Any]]]:
     """For each leaf of the result its values on each part; constants follow the kernels, whose leaves they fill."""
     called: dict[int, list[Any]] = {}
@@ -120,21 +192,40 @@ def _pieces(
         first = first or (formulas[kernel].kernel, structure, shapes)
         check_alike(*first, formulas[kernel].kernel, structure, shapes)
         if plan.into_copy:
-            check_updates(formulas[kernel].kernel, 1, shapes)
-        called[number] = [stack(leaf, sizes(part)) for leaf in leaves]
+            check_updates(formulas[kernel].kernel, 1, shapes, structure == "*")
+        called[number] = [stack(leaf, sizes(part.cells)) for leaf in leaves]
     structure, shapes = first[1:] if first else ("*", [()])
     pieces = [
-        called[number] if number in called else [_filling(plan, part, shape, shifts[0], xp) for shape in shapes]
+        called[number] if number in called else [fillings.on(part, shape) for shape in shapes]
         for number, part in enumerate(plan.parts)
     ]
     return structure, shapes, [list(leaf) for leaf in zip(*pieces, strict=True)] if pieces else [[] for _ in shapes]
 
 
 def _call(
-    formula: Evaluated, part: Part, arguments: Arguments, shifts: Sequence[Shifts], xp: Any
+    formula: Evaluated, part: Part, arguments: Arguments, sources: Sequence[Source], xp: Any
 ) -> tuple[list[Cells], Any]:
     """What the kernel returns on all cells of a part, leaf by leaf, and the structure."""
-    views = [_view(spec, s, part, xp) for spec, s in zip(formula.windows, shifts, strict=True)]
+    given: list[Any] = []
+
+    def reader(source: Source) -> Callable[[Offset], Any]:
+        def read(offset: Offset) -> Any:
+            given.append(source.read(offset, part.cells))
+            return given[-1]
+
+        return read
+
+    views = [
+        _view(spec, source.plan.window, reader(source), xp)
+        for spec, source in zip(formula.windows, sources, strict=True)
+    ]
+    leaves, structure = _leaves(formula, views, arguments, xp, sources[0].device)
+    return [_with_own_memory(leaf, given) for leaf in leaves], structure
+
+
+def _leaves(
+    formula: Evaluated, views: Sequence[Any], arguments: Arguments, xp: Any, device: Any
+) -> tuple[list[Cells], Any]:
     args, kwargs = arguments.with_fields(views)
     try:
         result = formula.kernel(*args, **kwargs)
@@ -150,16 +241,17 @@ def _call(
                 f"{kernel_name(formula.kernel)} returns the window itself.",
                 hint=whole_window_hint(formula.windows[0].field),
             )
-    cells = [as_cells(leaf, xp, shifts[0].device) for leaf in leaves]
-    return [_with_own_memory(leaf, shifts) for leaf in cells], structure
+    return [as_cells(leaf, xp, device) for leaf in leaves], structure
 
 
-def _with_own_memory(leaf: Cells, shifts: Sequence[Shifts]) -> Cells:
+def _with_own_memory(leaf: Cells, given: Sequence[Any]) -> Cells:
     """A kernel may return what it read: a copy, then, so that writing into the result leaves the field alone."""
     element = leaf.elements[()] if leaf.shape == () else None
-    if element is not None and any(s.shares_memory(element) for s in shifts):
-        return _scalar(leaf.xp.asarray(element, copy=True), leaf.xp)
-    return leaf
+    if isinstance(element, np.ndarray):
+        shared = any(np.may_share_memory(element, array) for array in given)
+    else:
+        shared = any(element is array for array in given)
+    return _scalar(leaf.xp.asarray(element, copy=True), leaf.xp) if shared else leaf
 
 
 def _explained(error: TypeError, formula: Evaluated) -> KernelError | None:
@@ -181,42 +273,51 @@ def _explained(error: TypeError, formula: Evaluated) -> KernelError | None:
     return None
 
 
-def _view(spec: WindowSpec, shifts: Shifts, part: Part, xp: Any) -> Any:
+def _view(spec: WindowSpec, window: Window | None, read: Callable[[Offset], Any], xp: Any) -> Any:
     """What the kernel sees of one field: an array of slices, or an object to be indexed by offset."""
-    window = shifts.plan.window
-
-    def read(offset: Offset) -> Cells:
-        return _scalar(shifts.read(offset, part.cells), xp)
-
-    if spec.relative:
+    if spec.relative or window is None:
         return OffsetWindow(
-            spec.field, spec.ndim, window, spec.axis_names, read, lambda values: Cells(_elements(values), xp)
+            spec.field,
+            spec.ndim,
+            window,
+            spec.axis_names,
+            lambda offset: _scalar(read(offset), xp),
+            lambda values: Cells(_elements(values), xp),
         )
     slices = np.empty(window.size, object)
     for index, offset in zip(np.ndindex(*window.size), window, strict=True):
-        slices[index] = shifts.read(offset, part.cells)
+        slices[index] = read(offset)
     return Cells(slices, xp)
 
 
-def sizes(part: Part) -> tuple[int, ...]:
-    """The shape of a part's values: a box's own, one axis for points."""
-    return (part.count,) if isinstance(part.cells, Points) else tuple(len(r) for r in part.cells)
+class Fillings:
+    """The numbers and arrays that regions hold; which cell gets which element is worked out once."""
 
+    def __init__(self, plan: Plan, device: Any, xp: Any) -> None:
+        self._plan, self._device, self._xp = plan, device, xp
+        self._tables: dict[Any, tuple[np.ndarray, Any]] = {}
 
-def _filling(plan: Plan, part: Part, shape: tuple[int, ...], shifts: Shifts, xp: Any) -> Any:
-    """A region's number or array on the cells of a part."""
-    value = plan.values[part.owner].constant
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = xp.asarray(np.array(value), device=shifts.device)
-    if not getattr(value, "shape", ()):
-        return value
-    place, selected = positions(plan.values[part.owner].key, plan.frame.shape)
-    index = part.cells.index if isinstance(part.cells, Points) else np.ix_(*map(np.asarray, part.cells))
-    frame = [np.asarray(cells)[i] for cells, i in zip(plan.frame.cells, index, strict=True)]
-    taken = place[tuple(frame)]
-    flat = xp.reshape(xp.broadcast_to(value, (*selected, *shape)), (math.prod(selected), *shape))
-    numbers = xp.asarray(np.ascontiguousarray(taken.ravel()), device=shifts.device)
-    return xp.reshape(xp.take(flat, numbers, axis=0), (*taken.shape, *shape))
+    def on(self, part: Part, shape: tuple[int, ...]) -> Any:
+        """A region's number or array on the cells of a part, for leaves of that shape."""
+        value = self._plan.values[part.owner].constant
+        if isinstance(value, (np.ndarray, np.generic)):
+            value = self._xp.asarray(np.array(value), device=self._device)
+        if not getattr(value, "shape", ()):
+            return value
+        place, flat = self._table(part.owner, value, shape)
+        index = part.cells.index if isinstance(part.cells, Points) else np.ix_(*map(np.asarray, part.cells))
+        frame = [np.asarray(cells)[i] for cells, i in zip(self._plan.frame.cells, index, strict=True)]
+        taken = place[tuple(frame)]
+        numbers = self._xp.asarray(np.ascontiguousarray(taken.ravel()), device=self._device)
+        return self._xp.reshape(self._xp.take(flat, numbers, axis=0), (*taken.shape, *shape))
+
+    def _table(self, owner: int, value: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, Any]:
+        """For each cell of the frame the number of its element, and the elements."""
+        if (owner, shape) not in self._tables:
+            place, selected = positions(self._plan.values[owner].key, self._plan.frame.shape)
+            spread = self._xp.broadcast_to(value, (*selected, *shape))
+            self._tables[owner, shape] = place, self._xp.reshape(spread, (math.prod(selected), *shape))
+        return self._tables[owner, shape]
 
 
 def _assembled(plan: Plan, pieces: Sequence[Any], shape: tuple[int, ...], field: Any, xp: Any) -> Any:
@@ -224,40 +325,29 @@ def _assembled(plan: Plan, pieces: Sequence[Any], shape: tuple[int, ...], field:
     whole = len(plan.parts) == 1 and plan.parts[0].count == plan.cells and not plan.into_copy
     if whole and hasattr(pieces[0], "shape") and not isinstance(plan.parts[0].cells, Points) and pieces[0].shape:
         return pieces[0]
-    dtype = result_dtype(xp, [field, *pieces] if plan.into_copy else pieces or [field])
     if plan.into_copy:
-        result = xp.astype(field, dtype, copy=True)
+        result = xp.astype(field, result_dtype(xp, [field, *pieces]), copy=True)
     else:
+        numbers_alone = not any(hasattr(piece, "dtype") for piece in pieces)  # they join the field's dtype
+        dtype = result_dtype(xp, [field, *pieces] if numbers_alone else pieces)
         result = xp.zeros((*plan.grid, *shape), dtype=dtype, device=array_api_compat.device(field))
-    frame = plan.frame.cells if plan.into_copy else tuple(range(n) for n in plan.grid)
+    places = plan.frame.cells if plan.into_copy else tuple(range(n) for n in plan.grid)
     for part, piece in zip(plan.parts, pieces, strict=True):
-        value = xp.astype(piece, dtype) if hasattr(piece, "dtype") else piece
-        if isinstance(part.cells, Points):
-            result = _with_points(result, value, part.cells, frame, xp)
-        else:
-            places = [f[r.start : r.stop : r.step] for f, r in zip(frame, part.cells, strict=True)]
-            result[tuple(slice(p[0], p[-1] + 1, p.step) for p in places)] = value
+        result = put(result, piece, part.cells, places, xp)
     return result
 
 
-def _with_points(result: Any, value: Any, points: Points, frame: Sequence[range], xp: Any) -> Any:
-    """The result with single cells replaced, in terms that every library has: values are taken, cells chosen."""
-    grid = result.shape[: len(frame)]
-    index = tuple(np.asarray(f)[i] for f, i in zip(frame, points.index, strict=True))
-    number = np.full(grid, -1, np.int64)
-    number[index] = np.arange(index[0].size)
-    device = array_api_compat.device(result)
-    here = xp.asarray((number >= 0).reshape(*grid, *[1] * (result.ndim - len(grid))), device=device)
-    if hasattr(value, "shape") and value.shape:
-        taken = xp.asarray(np.maximum(number, 0).ravel(), device=device)
-        value = xp.reshape(xp.take(value, taken, axis=0), result.shape)
-    return xp.where(here, value, result)
+def joined(xp: Any, dtype: Any, joins: Sequence[Any]) -> Any:
+    """The dtype of a field with what lies outside it or is written into it.
 
-
-def joined(xp: Any, dtype: Any, constants: Sequence[Any]) -> Any:
-    """The dtype of a field with what lies outside it: a Python number of a higher kind lifts it to that kind."""
+    Of dtypes of several kinds (bool, integral, real, complex) those of the highest count; a Python number of a higher
+    kind lifts the dtype to that kind.
+    """
+    numbers = [join for join in joins if isinstance(join, (bool, int, float, complex))]
+    dtypes = [_own_dtype(xp, join) for join in joins if not isinstance(join, (bool, int, float, complex))]
+    dtype = _promoted(xp, [dtype, *dtypes])
     defaults = array_api_compat.array_namespace(xp.zeros(1)).__array_namespace_info__().default_dtypes()
-    for value in constants:
+    for value in numbers:
         if isinstance(value, complex) and not xp.isdtype(dtype, "complex floating"):
             low = dtype if xp.isdtype(dtype, "real floating") else defaults["real floating"]
             dtype = xp.result_type(low, xp.complex64)
@@ -268,15 +358,21 @@ def joined(xp: Any, dtype: Any, constants: Sequence[Any]) -> Any:
     return dtype
 
 
-def result_dtype(xp: Any, pieces: Sequence[Any]) -> Any:
-    """The dtype in which all pieces fit; Python numbers join as in `joined`, also where a library is stricter."""
-    dtypes = [piece.dtype for piece in pieces if hasattr(piece, "dtype")]
-    numbers = [piece for piece in pieces if not hasattr(piece, "dtype")]
-    if not dtypes:
-        return xp.result_type(*(xp.asarray(number) for number in numbers))
+def _own_dtype(xp: Any, dtype: Any) -> Any:
+    """A dtype as the library has it, also where it is NumPy's."""
+    return xp.asarray(np.empty(0, dtype)).dtype if isinstance(dtype, np.dtype) else dtype
+
+
+def _promoted(xp: Any, dtypes: Sequence[Any]) -> Any:
     kinds = ("bool", "integral", "real floating", "complex floating")
     highest = max(kinds.index(kind) for kind in kinds for dtype in dtypes if xp.isdtype(dtype, kind))
-    return joined(xp, xp.result_type(*(d for d in dtypes if xp.isdtype(d, kinds[highest]))), numbers)
+    return xp.result_type(*(dtype for dtype in dtypes if xp.isdtype(dtype, kinds[highest])))
+
+
+def result_dtype(xp: Any, pieces: Sequence[Any]) -> Any:
+    """The dtype in which all pieces fit, of which at least one is an array."""
+    first, *others = [piece.dtype for piece in pieces if hasattr(piece, "dtype")]
+    return joined(xp, first, [*others, *(piece for piece in pieces if not hasattr(piece, "dtype"))])
 
 
 BACKEND = ArrayApiBackend()

@@ -53,10 +53,11 @@ class Shifts:
             numbers = self.xp.asarray(flat, device=self.device)
             return self.xp.take(self.xp.reshape(self.extended, (-1,)), numbers, axis=0)
         places = [g.positions(axis, r, tap[axis]) for axis, r in enumerate(cells)]
-        first = [p.start + before for p, (before, _) in zip(places, self.plan.ghosts, strict=True)]
-        last = [f + (len(p) - 1) * p.step for f, p in zip(first, places, strict=True)]
-        key = tuple(slice(f, end + 1, p.step) for f, end, p in zip(first, last, places, strict=True))
-        return self.extended[key]
+        moved = [
+            range(p.start + before, p.stop + before, p.step)
+            for p, (before, _) in zip(places, self.plan.ghosts, strict=True)
+        ]
+        return self.extended[tuple(map(as_slice, moved))]
 
     def _ghosts(self, array: Any, axis: int, side: int, rule: Rule, count: int) -> list[Any]:
         """The ghosts on one side of one axis, piece by piece, as copies of what is there already."""
@@ -85,6 +86,11 @@ def sizes(cells: Box | Points) -> tuple[int, ...]:
     return cells.index[0].shape if isinstance(cells, Points) else tuple(len(r) for r in cells)
 
 
+def as_slice(places: range) -> slice:
+    """Places that lie in an array, as an index that ends there too: some libraries insist."""
+    return slice(places[0], places[-1] + 1, places.step) if places else slice(0, 0)
+
+
 def put(array: Any, value: Any, cells: Box | Points, places: Sequence[range], xp: Any) -> Any:
     """The array, which is ours to write into, with a number or the values of some cells.
 
@@ -93,13 +99,13 @@ def put(array: Any, value: Any, cells: Box | Points, places: Sequence[range], xp
     """
     device = array_api_compat.device(array)
     if hasattr(value, "dtype"):
-        value = array_api_compat.to_device(xp.astype(value, array.dtype), device)
+        value = array_api_compat.to_device(xp.astype(value, array.dtype, copy=False), device)
     else:
         value = xp.asarray(value, dtype=array.dtype, device=device)
     if isinstance(cells, Points):
         return _with_points(array, value, cells, places, xp)
-    chosen = [p[r.start : r.stop : r.step] for p, r in zip(places, cells, strict=True)]
-    array[(*(slice(c[0], c[-1] + 1, c.step) for c in chosen), ...)] = value
+    chosen = [as_slice(p[r.start : r.stop : r.step]) for p, r in zip(places, cells, strict=True)]
+    array[(*chosen, ...)] = value
     return array
 
 

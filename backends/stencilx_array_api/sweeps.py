@@ -27,7 +27,7 @@ from stencilx.fields import FieldPlan
 from stencilx.plan import Plan
 from stencilx.regions import Box, Part, Points
 from stencilx.window import Offset, Window
-from stencilx_array_api.shifts import Shifts, Source, put, sizes
+from stencilx_array_api.shifts import Shifts, Source, as_slice, put, sizes
 
 Evaluate = Callable[[Part, Sequence[Source]], Sequence[Any]]
 """For each update the values in the cells of a part: a number, or an array of their shape."""
@@ -35,6 +35,8 @@ Evaluate = Callable[[Part, Sequence[Source]], Sequence[Any]]
 
 def run(plan: Plan, arrays: Sequence[Any], evaluate: Evaluate, xp: Any) -> list[Any]:
     """The updated fields of a sweep, or what was written on the output grid."""
+    if not plan.cells:
+        return [_result(plan, plan.fields[n], xp.astype(arrays[n], arrays[n].dtype, copy=True)) for n in plan.updates]
     states: dict[int, Slabs | Singles] = {}
     walked = plan.schedule.axes if plan.schedule.name in ("parallel", "rows") else None
     for number in plan.updates:
@@ -54,7 +56,7 @@ def _result(plan: Plan, f: FieldPlan, state: Any) -> Any:
     if plan.into_copy:
         return state
     places = [f.geometry.positions(axis, range(n), 0) for axis, n in enumerate(plan.grid)]
-    return state[tuple(slice(p.start, p.stop, p.step) for p in places)]
+    return state[tuple(map(as_slice, places))]
 
 
 # Steps
@@ -113,7 +115,7 @@ class Slabs:
         self.device = array_api_compat.device(array)
         self._rest = _remaining(f, self.walked)
         self._places = [self._rest.geometry.positions(a, range(n), 0) for a, n in enumerate(plan.grid[self.walked :])]
-        self._slabs = {index: array[index] for index in np.ndindex(*f.shape[: self.walked])}
+        self._slabs = {index: array[(*index, ...)] for index in np.ndindex(*f.shape[: self.walked])}
         self._shifts: dict[Any, Shifts] = {}
 
     def read(self, tap: Offset, cells: Box | Points) -> Any:

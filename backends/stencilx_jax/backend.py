@@ -15,7 +15,10 @@ from stencilx.plan import Plan
 from stencilx.results import check_alike, check_updates
 from stencilx_jax import map as maps
 from stencilx_jax import sweeps
-from stencilx_jax.trace import JaxFormula, field_dtype, is_dynamic, split, trace
+from stencilx_jax.trace import LARGE, JaxFormula, field_dtype, is_dynamic, split, trace
+
+_CONFIG = ("jax_enable_x64", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion")
+"""Settings of JAX's that change what a trace gives, or whether it is an error."""
 
 
 class JaxBackend:
@@ -30,8 +33,8 @@ class JaxBackend:
 
     def signature(self, arguments: Arguments) -> Hashable:
         leaves, tree = jax.tree.flatten((arguments.args, arguments.kwargs))
-        precision = jnp.result_type(float)  # tells whether 64 bits are on
-        return tree, precision, tuple(map(_leaf_signature, leaves))
+        config = tuple(getattr(jax.config, name) for name in _CONFIG)
+        return tree, config, tuple(map(_leaf_signature, leaves))
 
     def joined(self, array: Any, joins: Sequence[Any]) -> Any:
         return field_dtype(array, joins)
@@ -58,8 +61,7 @@ class JaxBackend:
             inputs = _inputs(plan, formulas, arguments)
             if out is None:
                 return jax.tree.unflatten(tree, compiled(*inputs))
-            buffers = jax.tree.leaves(out)
-            _check_out(buffers, jax.eval_shape(body, *inputs))
+            buffers = _buffers(out, tree, jax.eval_shape(body, *inputs), arguments)
             return jax.tree.unflatten(tree, into(buffers, *inputs))
 
         return run
@@ -69,7 +71,7 @@ def _leaf_signature(leaf: Any) -> Hashable:
     if hasattr(leaf, "dtype") and hasattr(leaf, "shape"):
         return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
     if is_dynamic(leaf):
-        return type(leaf)
+        return (), jnp.result_type(type(leaf)), True  # as a number that is traced
     try:
         hash(leaf)
     except TypeError:
@@ -91,24 +93,44 @@ def _body(plan: Plan, formulas: Sequence[JaxFormula]) -> Callable[..., list[Any]
 
 def _inputs(plan: Plan, formulas: Sequence[JaxFormula], arguments: Arguments) -> tuple[Any, ...]:
     """All arrays of a call: nothing that may be traced is closed over by compiled code."""
-    fillings = [value.constant for value in plan.values]
+    owners = {part.owner for part in plan.parts}
+    fillings = [value.constant if number in owners else None for number, value in enumerate(plan.values)]
     return arguments.arrays, split(arguments).dynamic, [f.constants for f in formulas], fillings
 
 
 def _check_results(plan: Plan, formulas: Sequence[JaxFormula]) -> None:
-    for formula in formulas:
+    leaf = jax.tree.structure(0)
+    trees = ["*" if formula.tree == leaf else formula.tree for formula in formulas]
+    for formula, tree in zip(formulas, trees):
         if plan.into_copy or plan.updates:
-            is_leaf = jax.tree.structure(0) == formula.tree
-            check_updates(formula.kernel, max(len(plan.updates), 1), formula.shapes, is_leaf)
+            check_updates(formula.kernel, max(len(plan.updates), 1), formula.shapes, tree == "*")
         first = formulas[0]
-        check_alike(first.kernel, first.tree, first.shapes, formula.kernel, formula.tree, formula.shapes)
+        check_alike(first.kernel, trees[0], first.shapes, formula.kernel, tree, formula.shapes)
+        if plan.updates and formula.inputs is None:
+            raise KernelError(
+                f"a sweep takes windows of at most {LARGE} cells as arrays.",
+                hint="index the window by offset: relative=True, or leave kernel_size out.",
+            )
 
 
-def _check_out(buffers: Sequence[Any], results: Sequence[Any]) -> None:
-    given = [(tuple(b.shape), str(b.dtype)) for b in buffers]
-    needed = [(tuple(r.shape), str(r.dtype)) for r in results]
-    if given != needed:
-        raise FieldError(f"out has shape and dtype {given}, but the result has {needed}.")
+def _buffers(out: Any, tree: Any, results: Sequence[Any], arguments: Arguments) -> list[Any]:
+    """The arrays that give up their memory to the result."""
+    buffers, given = jax.tree.flatten(out)
+    if given != tree:
+        raise FieldError(f"out has the structure {given}, but the result has {tree}.")
+    for buffer in buffers:
+        if not isinstance(buffer, jax.Array):
+            raise FieldError(
+                f"out must be a JAX array to give up its memory, not {type(buffer).__name__}.",
+                hint="leave out= away: the result is a new array; or use the NumPy backend, which writes in place.",
+            )
+        if any(buffer is array for array in arguments.arrays):
+            raise FieldError("out is a field of the call, which is still read.", hint="give another array.")
+    shown = [f"{b.dtype}{list(b.shape)}" for b in buffers]
+    needed = [f"{r.dtype}{list(r.shape)}" for r in results]
+    if shown != needed:
+        raise FieldError(f"out is {', '.join(shown)}, but the result is {', '.join(needed)}.")
+    return buffers
 
 
 BACKEND = JaxBackend()

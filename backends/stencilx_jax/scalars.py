@@ -72,7 +72,7 @@ def _step(within: Jaxpr, eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
         result = rule(eqn, operands) if rule else None
         if result is not None:
             return result if isinstance(result, list) else [result]
-    elif all(_is_index(v.aval) for v in eqn.outvars) and not any(isinstance(o, Tracer) for o in operands):
+    elif _is_constant_index(eqn) and not any(isinstance(o, Tracer) for o in operands):
         with jax.ensure_compile_time_eval():  # constant indices stay constant, so that a gather may be a move
             return [np.asarray(result) for result in alone(within, eqn, operands)]
     return alone(within, eqn, [stacked(o) for o in operands])
@@ -81,10 +81,11 @@ def _step(within: Jaxpr, eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
 _CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "remat2"})
 
 
-def _is_index(aval: Any) -> bool:
-    return math.prod(aval.shape) < 100_000 and (
-        np.issubdtype(aval.dtype, np.integer) or np.issubdtype(aval.dtype, np.bool_)
-    )
+def _is_constant_index(eqn: JaxprEqn) -> bool:
+    """Whether an equation computes whole numbers or truths, and does nothing else."""
+    avals: list[Any] = [v.aval for v in eqn.outvars]
+    whole = (jnp.issubdtype(aval.dtype, kind) for aval in avals for kind in (np.integer, np.bool_))
+    return bool(avals) and not eqn.effects and sum(whole) == len(avals) and all(aval.size < 100_000 for aval in avals)
 
 
 # Between the two kinds of value
@@ -138,7 +139,7 @@ def _rule(names: str) -> Callable[[Rule], Rule]:
     "abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp complex conj"
     " convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt igamma"
     " igammac imag integer_pow is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or"
-    " polygamma population_count clz pow real reduce_precision regularized_incomplete_beta rem round rsqrt select_n"
+    " polygamma population_count clz pow real reduce_precision regularized_incomplete_beta rem round rsqrt"
     " shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor"
     " zeta"
 )
@@ -148,6 +149,17 @@ def _elementwise(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     columns = [np.broadcast_to(c, shape) for c in columns]
     bind, params = eqn.primitive.bind, eqn.params
     return Cells(object_array(shape, lambda index: bind(*(c[index] for c in columns), **params)))
+
+
+@_rule("select_n")
+def _select(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
+    """Where the choice is constant (a footprint), only what is chosen is read."""
+    which, *cases = operands
+    if isinstance(which, (Cells, Tracer)) or np.ndim(which) == 0:
+        return _elementwise(eqn, operands)
+    columns = [elements(case) for case in cases]
+    which = np.asarray(which).astype(int)
+    return Cells(object_array(which.shape, lambda index: columns[which[index]][index]))
 
 
 def _fold(operation: Callable[[Any, Any], Any]) -> Rule:
@@ -166,10 +178,36 @@ def _rows(array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
     return array.transpose([*kept, *axes]).reshape([array.shape[axis] for axis in kept] + [-1])
 
 
+def _extremum(larger: Callable[[Any, Any], Any]) -> Rule:
+    """The largest or smallest of many: where several are, they share its gradient, as in `jnp.max`."""
+
+    @jax.custom_jvp
+    def extremum(values: Sequence[Any]) -> Any:
+        return functools.reduce(larger, values)
+
+    @extremum.defjvp
+    def _(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        (values,), (moves,) = primals, tangents
+        result = extremum(values)
+        here = [lax.convert_element_type(value == result, result.dtype) for value in values]
+        moved = functools.reduce(lax.add, map(lax.mul, here, moves))
+        return result, lax.div(moved, functools.reduce(lax.add, here))
+
+    def rule(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
+        rows = _rows(operands[0].elements, eqn.params["axes"])
+        if rows.shape[-1] == 0:
+            return None
+        plain = rows.shape[-1] <= 2 or not jnp.issubdtype(rows.flat[0].dtype, jnp.inexact)
+        function = functools.partial(functools.reduce, larger) if plain else extremum
+        return Cells(object_array(rows.shape[:-1], lambda index: function(list(rows[index]))))
+
+    return rule
+
+
+_RULES["reduce_max"], _RULES["reduce_min"] = _extremum(lax.max), _extremum(lax.min)
+
 for _name, _operation in {
     "sum": lax.add,
-    "max": lax.max,
-    "min": lax.min,
     "prod": lax.mul,
     "and": lax.bitwise_and,
     "or": lax.bitwise_or,
@@ -244,6 +282,11 @@ def _concatenate(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     return Cells(np.concatenate([elements(o) for o in operands], axis=eqn.params["dimension"]))
 
 
+@_rule("stack")
+def _stack(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
+    return Cells(np.stack([elements(o) for o in operands], axis=eqn.params["axis"]))
+
+
 @_rule("split")
 def _split(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     ends = np.cumsum(eqn.params["sizes"])[:-1]
@@ -254,14 +297,13 @@ def _split(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
 def _by_numbers(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     """Moves with rules of their own are done on element numbers: the answer says which element went where."""
     source, *rest = operands
-    if any(isinstance(o, Tracer) for o in rest):
-        return None  # indices that depend on data
-    table = source.elements.ravel() if isinstance(source, Cells) else None
     if eqn.primitive.name == "pad":
         table = np.append(elements(source).ravel(), elements(rest[0]).ravel())
         rest = [np.int32(len(table) - 1)]
-    if table is None or any(isinstance(o, Cells) for o in rest):
-        return None
+    elif isinstance(source, Cells) and not any(isinstance(o, (Tracer, Cells)) for o in rest):
+        table = source.elements.ravel()
+    else:
+        return None  # indices that depend on data
     numbers = np.arange(math.prod(np.shape(elements(source))), dtype=np.int32).reshape(elements(source).shape)
     with jax.ensure_compile_time_eval():
         moved = np.asarray(eqn.primitive.bind(jnp.asarray(numbers), *map(jnp.asarray, rest), **eqn.params))
@@ -280,8 +322,10 @@ def _dot_general(eqn: Any, operands: Sequence[Any]) -> Any:
     free_right = [a for a in range(len(right)) if a not in (*right_sum, *right_batch)]
     shape = [left[a] for a in (*left_batch, *free_left)] + [right[a] for a in free_right]
     length = math.prod(left[a] for a in left_sum)
-    if not 0 < math.prod(shape) * length <= PRODUCTS:
+    if not 0 < math.prod(shape) * length <= PRODUCTS or dtype.kind == "b":
         return None
+    small = jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 4  # half precision is summed in single
+    result, dtype = dtype, jnp.dtype(jnp.float32) if small else dtype
     a, b = (_converted(elements(o), dtype) for o in operands)
     batch = [left[axis] for axis in left_batch]
     a = a.transpose([*left_batch, *free_left, *left_sum]).reshape([*batch, -1, length])
@@ -289,7 +333,8 @@ def _dot_general(eqn: Any, operands: Sequence[Any]) -> Any:
 
     def product(index: tuple[int, ...]) -> Any:
         *where, i, j = index
-        return functools.reduce(lax.add, map(lax.mul, a[(*where, i)], b[(*where, j)]))
+        total = functools.reduce(lax.add, map(lax.mul, a[(*where, i)], b[(*where, j)]))
+        return lax.convert_element_type(total, result)
 
     return Cells(object_array([*batch, a.shape[-2], b.shape[-2]], product).reshape(shape))
 

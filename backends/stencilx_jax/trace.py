@@ -18,6 +18,7 @@ import numpy as np
 from jax.core import Tracer
 
 from stencilx.backend import Arguments, WindowSpec
+from stencilx.capture import captured
 from stencilx.errors import KernelError, line_of
 from stencilx.offsets import OffsetWindow, whole_window_hint, whole_window_message
 from stencilx.results import kernel_name
@@ -29,7 +30,10 @@ LARGE = 1024
 """Array windows of more cells than this are handed to the kernel whole, not taken apart into scalars."""
 
 SLOTS = 256
-"""Distinct offsets that a relative kernel may read at first; one that reads more is traced again with more."""
+"""Distinct offsets that may be read of an inferred window at first; a kernel that reads more is traced again."""
+
+MANY_SLOTS = 4096
+"""A known window of up to so many cells has a scalar for each from the start."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +140,7 @@ class _Recorder:
         abstract = [self._abstract(spec, dtype) for spec, dtype in zip(self.windows, self.dtypes)]
         dynamic = self.parameters.dynamic
         closed = jax.make_jaxpr(self._call)(abstract, dynamic)
-        reusable = not any(isinstance(c, Tracer) for c in closed.consts)
+        reusable = not any(isinstance(c, Tracer) for c in (*closed.consts, *captured([self.kernel])))
         if any(spec.window and not spec.relative and len(spec.window) > LARGE for spec in self.windows):
             return self._on_whole_windows(closed, reusable)
         return self._on_scalars(closed, abstract, reusable)
@@ -144,7 +148,7 @@ class _Recorder:
     def _abstract(self, spec: WindowSpec, dtype: Any) -> Any:
         if not spec.relative and spec.window:
             return jax.ShapeDtypeStruct(spec.window.size, dtype)
-        slots = min(self.slots, len(spec.window)) if spec.window else self.slots
+        slots = len(spec.window) if spec.window and len(spec.window) <= MANY_SLOTS else self.slots
         return [jax.ShapeDtypeStruct((), dtype)] * slots
 
     def _call(self, inputs: Sequence[Any], dynamic: Sequence[Any]) -> list[Any]:
@@ -239,7 +243,7 @@ def _sorted_constants(closed: ClosedJaxpr) -> tuple[dict[int, Any], list[int]]:
 
 
 _MOVES = {"slice", "squeeze", "reshape", "broadcast_in_dim", "concatenate", "transpose", "rev", "pad", "gather", "copy"}
-_MOVES |= {"dynamic_slice", "split", "convert_element_type", "copy_p", "stop_gradient"}
+_MOVES |= {"dynamic_slice", "split", "stack", "tile", "convert_element_type", "copy_p", "stop_gradient"}
 _CALLS = {"jit", "pjit", "custom_jvp_call", "custom_vjp_call"}
 
 

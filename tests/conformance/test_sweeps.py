@@ -206,12 +206,11 @@ def test_a_window_of_the_whole_axis(library, size):
 
 
 def test_a_window_of_many_cells(library):
-    """More than the JAX backend takes apart into scalars."""
-    kernel = lambda w: w.__array_namespace__().sum(w) / 2048  # noqa: E731
-    x = sample(3, 1300)
-    both(library, kernel, x[:, :3], reach=[(0, 1), (-1, 1)], absolute=True)
-    got = run(library, sx.kscan(kernel, kernel_size=(1, -1)), x)
-    agree(got, x.sum(1, keepdims=True) / 2048)
+    """More than the JAX backend takes apart into scalars, and carried reads among them."""
+    # BUG: jax: sweeps.run takes formula.inputs=None (whole windows) for no inputs: IndexError in _scan_cells
+    weights = np.arange(33 * 33).reshape(33, 33) % 7 / 4096
+    kernel = lambda w: w.__array_namespace__().sum(w * weights)  # noqa: E731
+    both(library, kernel, sample(3, 5), reach=[(-16, 16)] * 2, padding="same", absolute=True, boundary=0.5)
 
 
 @pytest.mark.parametrize("size", [(3, 3), (5, 4)])

@@ -100,7 +100,6 @@ def test_jit_grad_and_vmap_reuse_the_trace() -> None:
 
 
 def test_a_python_number_is_the_same_to_the_kernel_under_jit() -> None:
-    # BUG: the signature of 2.0 is `float`, that of the weak float64 scalar which jit makes of it is another.
     count = Counted()
     stencil = count.stencil()
     stencil(X, 2.0)
@@ -207,7 +206,6 @@ def test_asking_about_a_call_does_not_trace_again() -> None:
 
 
 def test_large_relative_windows_are_traced_once() -> None:
-    # BUG: a relative kernel starts with 256 slots even where its window is known to be larger, and is traced twice.
     calls: list[int] = []
     stencil = sx.kmap(lambda u: (calls.append(1), jnp.sum(u[...]))[1], kernel_size=(17, 18), relative=True)
     np.testing.assert_allclose(stencil(np.ones((17, 19))), [[306.0, 306.0]])

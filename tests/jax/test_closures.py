@@ -184,7 +184,6 @@ def test_a_traced_index_picks_from_the_window() -> None:
 
 @pytest.mark.usefixtures("leaks")
 def test_only_the_shape_of_a_traced_value_is_used() -> None:
-    # BUG: the formula holds no tracer and is kept, and with it Stencil._captured, which does hold one.
     size: Any = W
     stencil = sx.kmap(lambda u: u[0, 0] * size.shape[0] + u[0, 1])
 
@@ -255,7 +254,6 @@ def test_a_traced_array_in_a_mask_and_in_strides() -> None:
 
 
 def test_a_region_reassigned_in_every_step() -> None:
-    # BUG: a traced value that a later assignment covers is still handed to the compiled code: UnexpectedTracerError.
     mesh = sx.kmap(lambda u: u[0] * 1.0)
 
     def total(wall: Any) -> Any:
@@ -322,7 +320,6 @@ def test_a_nonlocal_number_that_changes() -> None:
 
 
 def test_zero_and_minus_zero_are_different_numbers() -> None:
-    # BUG: capture._same compares numbers by ==, and 0.0 == -0.0.
     zero = 0.0
     stencil = sx.kmap(lambda u: jnp.copysign(u[0], zero))
     np.testing.assert_array_equal(stencil(np.array([3.0])), [3.0])

@@ -82,11 +82,9 @@ def test_matrix_products_of_windows_hold_no_patches() -> None:
 MOVES: dict[str, Function] = {
     "flip": lambda w: jnp.flip(w, 0)[0],
     "roll": lambda w: jnp.roll(w, 1, axis=1)[1],
-    # BUG: the value of a pad that comes out of another equation is a tracer, and _by_numbers then stacks the window.
     "pad": lambda w: jnp.pad(w, 1)[1, 1:-1],
     "tile": lambda w: jnp.tile(w, (2, 1))[3],
     "repeat": lambda w: jnp.repeat(w, 2, axis=1)[1, ::2],
-    # BUG: jnp.stack is a primitive `stack`, for which scalars.py has no rule.
     "stack": lambda w: jnp.stack([w[1], w[0]])[0],
     "concatenate": lambda w: jnp.concatenate([w[1], w[0]])[2:4],
     "transpose": lambda w: w.T.reshape(2, 3)[0],
@@ -169,7 +167,6 @@ def test_strided_regions_are_computed_with_strides() -> None:
 
 
 def test_a_strided_edge_does_not_cut_the_interior() -> None:
-    # BUG: regions._merge joins only neighbours with step 1, so one strided edge makes every other region two strided
     # halves along that axis.
     mesh = sx.kmap(padding="same")
     mesh[...] = lambda u: jnp.sin(u[1, 0])

@@ -251,7 +251,6 @@ WHOLE: dict[str, Function] = {
     "invert": lambda w: ~w,
     "xor": lambda w: lax.reduce(w, w.dtype.type(0), lax.bitwise_xor, (0, 1)),
     "cumsum": lambda w: jnp.cumsum(w, axis=1)[0],
-    # BUG: for bool windows _dot_general multiplies with lax.mul, which takes no bool.
     "dot": lambda w: w[0] @ w[1],
     "where": lambda w: jnp.where(w > 0, w, 1).sum(),
     "pad": lambda w: jnp.pad(w, 1, constant_values=1)[0:2, 1],
@@ -440,7 +439,6 @@ def test_own_rules_forwards_and_through_scan() -> None:
 
 @pytest.mark.parametrize("reduce", [jnp.max, jnp.min], ids=["max", "min"])
 def test_ties_share_their_gradient_equally(reduce: Function) -> None:
-    # BUG: a fold of lax.max splits a tie of three 1/4, 1/4, 1/2; jnp.max on a window 1/3 each.
     mine, seed = pair(reduce)
     flat = jnp.zeros((4, 7)).at[2, 3].set(1.0)
     slopes = [quickly(jax.grad(lambda x, f=f: f(x).sum()))(flat) for f in (mine, seed)]
@@ -454,7 +452,6 @@ def test_products_of_zeros_have_their_gradient() -> None:
 
 
 def test_half_precision_dot_products_are_not_summed_in_half_precision() -> None:
-    # BUG: _dot_general writes a product out in bfloat16: 1 + 1 + ... stops at 256. XLA's own sums in float32.
     weights = jnp.ones(272, jnp.bfloat16)
     stencil = sx.kmap(lambda w: w.ravel() @ weights, kernel_size=(16, 17))
     np.testing.assert_array_equal(quickly(stencil)(jnp.ones((16, 18), jnp.bfloat16)).astype(float), [[272.0, 272.0]])
@@ -465,7 +462,6 @@ def test_half_precision_dot_products_are_not_summed_in_half_precision() -> None:
 
 @pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey], ids=["key", "PRNGKey"])
 def test_random_numbers_from_a_key(make: Function) -> None:
-    # BUG: with PRNGKey scalars._is_index asks NumPy about the dtype key<fry>: TypeError.
     def dropout(w: Any, key: Any) -> Any:
         return jnp.where(jax.random.bernoulli(key, 0.5, w.shape), w, 0.0).sum() + jax.random.normal(key)
 
@@ -474,7 +470,6 @@ def test_random_numbers_from_a_key(make: Function) -> None:
 
 
 def test_callbacks_run_at_every_call() -> None:
-    # BUG: a callback without operands runs while tracing (scalars._step takes it for a constant index).
     calls: list[int] = []
 
     def kernel(w: Any) -> Any:

@@ -174,14 +174,14 @@ def test_smap_takes_scalars_only() -> None:
         return w[:2]
 
     with raised(
-        sx.KernelError, "smap writes one number into each cell, but patch returns an array of shape (2,).", hint
+        sx.KernelError, "one number is written into each cell, but patch returns an array of shape (2,).", hint
     ):
         sx.smap(patch, kernel_size=3)(X)
 
     def pair(w: Any) -> Any:
         return w[0], w[1]
 
-    with raised(sx.KernelError, "smap writes one number into each cell, but pair returns 2 values.", hint):
+    with raised(sx.KernelError, "one number is written into each cell, but pair returns 2 values.", hint):
         sx.smap(pair, kernel_size=3)(X)
 
 
@@ -197,7 +197,6 @@ def test_kernels_of_one_mesh_that_do_not_fit_together() -> None:
 
     message = "the kernels of the regions return different things: "
     hint = "all regions make up one output, so their results need the same structure and shape."
-    # BUG: results._described asks whether the structure is "*", which JAX's never is: "a tree of 1 leaves (...)".
     cases = [
         (patch, total, "patch shape (3,), total a scalar."),
         (total, tree, "total a scalar, tree a tree of 2 leaves (a scalar, shape (2,))."),

@@ -364,6 +364,14 @@ def test_python_numbers_leave_the_dtype_alone(dtype):
     assert_array_equal(result, [1, 3, 7])
 
 
+def test_results_join_the_dtype_also_where_nothing_is_carried():
+    x = jnp.array([5, -2, 4], jnp.float32)
+    for kernel, expected in [(lambda x: 7, [7, 7, 7]), (lambda x: x[0] > 0, [1, 0, 1])]:
+        for result in (kex.kscan()(kernel)(x), kex.sscan()(kernel)(x)):
+            assert result.dtype == jnp.float32
+            assert_array_equal(result, expected)
+
+
 # Programs around it
 
 
