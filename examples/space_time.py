@@ -119,7 +119,7 @@ def main() -> None:
     def final_sum(speed: jax.Array) -> jax.Array:
         return jnp.sum(x * convect(first, 25, 0.025, x[1] - x[0], speed)[-1])
 
-    print(f"d(sum of x u)/d(speed): {jax.grad(final_sum)(jnp.asarray(1.0)):.3f}")
+    print(f"d(sum of x u)/d(speed): {jax.jit(jax.grad(final_sum))(jnp.asarray(1.0)):.3f}")
     for n in (100, 400):
         x, dx = np.arange(n) * 2 * np.pi / n, 2 * np.pi / n
         steps = 5 * n

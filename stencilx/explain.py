@@ -10,7 +10,7 @@ from typing import Any
 
 from stencilx.backend import Arguments, Backend, Formula, Leaf
 from stencilx.boundary import Sides
-from stencilx.errors import plural
+from stencilx.errors import join, plural
 from stencilx.fields import FieldPlan
 from stencilx.plan import Plan, RegionValue
 from stencilx.regions import box_text, key_text
@@ -86,7 +86,8 @@ def _grid_lines(plan: Plan) -> Iterator[str]:
         if set(values) != {1}:
             yield f"  {what:<12}{', '.join(map(str, values))}"
     if plan.into_copy:
-        yield f"  written     into a copy of {plan.fields[0].name}, at {box_text(plan.frame.cells)}"
+        names = join(plan.fields[number].name for number in plan.updates or (0,))
+        yield f"  written     into a copy of {names}, at {box_text(plan.frame.cells)}"
 
 
 def _field_lines(f: FieldPlan, array: str) -> Iterator[str]:
