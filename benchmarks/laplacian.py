@@ -1,6 +1,6 @@
 """The 5-point Laplacian of a square float32 field, `same`: stencilx on each boundary, kernex, and plain jnp.
 
-    python -m benchmarks.laplacian            (after pip install ".[bench]"; --size 1024 for a quick look)
+python -m benchmarks.laplacian            (after pip install ".[bench]"; --size 1024 for a quick look)
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def main() -> None:
     add_one(x)
     ways["x + 1"] = lambda: add_one(x)
 
-    print(f"{options.size} x {options.size} float32, JAX {jax.__version__}, {platform.machine()}, {os.cpu_count()} cores; ms")
+    print(
+        f"{options.size} x {options.size} float32, JAX {jax.__version__}, {platform.machine()}, {os.cpu_count()} cores; ms"
+    )
     seconds = alternate(ways, options.rounds)
     report(seconds, "x + 1")
 

@@ -1,6 +1,6 @@
 """Sweeps: Gauss-Seidel, a recurrence along a line, and the seed's linear convection, beside numba loops and kernex.
 
-    python -m benchmarks.sweeps               (after pip install ".[bench]"; --quick leaves out what takes kernex long)
+python -m benchmarks.sweeps               (after pip install ".[bench]"; --quick leaves out what takes kernex long)
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ def compare_convection(size: int) -> None:
     error = float(jnp.abs(result - ours(u)).max())
     assert error < 1e-4, f"they differ by {error}"
     ratio = slow / statistics.median(fast)
-    print(f"schedule {ours.schedule(u)}: {statistics.median(fast) * 1e3:.2f} ms; kernex {slow:.1f} s: {ratio:,.0f} times")
+    print(
+        f"schedule {ours.schedule(u)}: {statistics.median(fast) * 1e3:.2f} ms; kernex {slow:.1f} s: {ratio:,.0f} times"
+    )
 
 
 def main() -> None:

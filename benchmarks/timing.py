@@ -41,4 +41,6 @@ def report(seconds: Mapping[str, list[float]], reference: str) -> None:
     print(f"{'':{width}}   median      min      max  / {reference}")
     for name, times in seconds.items():
         median = statistics.median(times)
-        print(f"{name:{width}} {median * 1e3:8.1f} {min(times) * 1e3:8.1f} {max(times) * 1e3:8.1f}  {median / base:8.2f}")
+        print(
+            f"{name:{width}} {median * 1e3:8.1f} {min(times) * 1e3:8.1f} {max(times) * 1e3:8.1f}  {median / base:8.2f}"
+        )

@@ -11,7 +11,7 @@ import dis
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 _PLAIN = (int, float, complex, bool, str)
@@ -52,6 +52,21 @@ def parameters(kernel: Callable[..., Any]) -> tuple[str, ...]:
     except (TypeError, ValueError):
         return ()
     return tuple(p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
+def described(value: Any) -> Hashable:
+    """What a kernel's dtypes may depend on: shapes and dtypes of arrays, kinds of numbers, all other values."""
+    if isinstance(value, (tuple, list)):
+        return type(value), *map(described, value)
+    if isinstance(value, dict):
+        return dict, *((key, described(item)) for key, item in value.items())
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return type(value), tuple(value.shape), value.dtype
+    try:
+        hash(value)
+    except TypeError:
+        return type(value)
+    return type(value) if isinstance(value, (int, float, complex)) else (type(value), value)
 
 
 def unchanged(before: list[Any], now: list[Any]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from stencilx.errors import KernelError, RegionError, plural
+from stencilx.errors import FieldError, KernelError, RegionError, plural
 
 Structure = Hashable
 
@@ -46,6 +46,24 @@ def _built(structure: Any, waiting: list[Any]) -> Any:
         return {key: _built(s, waiting) for key, s in inner}
     items = [_built(s, waiting) for s in inner]
     return kind(*items) if hasattr(kind, "_fields") else kind(items)
+
+
+def into(result: Any, out: Any) -> Any:
+    """The result, written into the arrays of `out` where these are given."""
+    if out is None:
+        return result
+    (targets, given), (arrays, needed) = flatten(out), flatten(result)
+    if given != needed:
+        raise FieldError(f"out has the structure {given}, but the result has {needed}.")
+    for target, array in zip(targets, arrays, strict=True):
+        if tuple(target.shape) != tuple(array.shape) or target.dtype != array.dtype:
+            raise FieldError(f"out is {_short(target)}, but the result is {_short(array)}.")
+        target[...] = array
+    return out
+
+
+def _short(array: Any) -> str:
+    return f"{str(array.dtype).split('.')[-1]}{list(array.shape)}"
 
 
 def check_updates(kernel: Callable[..., Any], count: int, shapes: Sequence[Sequence[int]], is_leaf: bool) -> None:

@@ -22,7 +22,13 @@ import stencilx
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = ["stencilx", *(f"stencilx.{m.name}" for m in pkgutil.iter_modules(stencilx.__path__) if m.name[0] != "_")]
-WITH_EXAMPLES = {"stencilx.backend": 2, "stencilx.boundary": 1, "stencilx.kernex": 2, "stencilx.stencil": 3}
+WITH_EXAMPLES = {
+    "stencilx.backend": 2,
+    "stencilx.boundary": 1,
+    "stencilx.decorators": 4,
+    "stencilx.kernex": 4,
+    "stencilx.stencil": 2,
+}
 
 
 def run_python(script: str, argument: str, folder: Path) -> subprocess.CompletedProcess[str]:

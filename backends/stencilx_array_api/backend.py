@@ -17,11 +17,12 @@ import array_api_compat
 import numpy as np
 
 from stencilx.backend import Arguments, Leaf, Runner, WindowSpec, trial_reads
-from stencilx.errors import FieldError, KernelError, line_of
+from stencilx.capture import described
+from stencilx.errors import KernelError, line_of
 from stencilx.offsets import OffsetWindow, whole_window_hint, whole_window_message
 from stencilx.plan import Plan
 from stencilx.regions import Part, Points, positions
-from stencilx.results import check_alike, check_updates, flatten, kernel_name, unflatten
+from stencilx.results import check_alike, check_updates, flatten, into, kernel_name, unflatten
 from stencilx.window import Offset, Reads, Window
 from stencilx_array_api import functions as functions  # importing it fills the table of what Cells can do
 from stencilx_array_api import sweeps
@@ -68,7 +69,7 @@ class ArrayApiBackend:
         return value if array_api_compat.is_array_api_obj(value) else np.asarray(value)
 
     def signature(self, arguments: Arguments) -> Hashable:
-        return _described(arguments.arrays), _described(arguments.with_fields([None] * len(arguments.fields)))
+        return described(arguments.arrays), described(arguments.with_fields([None] * len(arguments.fields)))
 
     def joined(self, array: Any, joins: Sequence[Any]) -> Any:
         return joined(array_api_compat.array_namespace(array), array.dtype, joins)
@@ -88,22 +89,7 @@ class ArrayApiBackend:
         return None
 
     def runner(self, plan: Plan, formulas: Sequence[Evaluated]) -> Runner:
-        return lambda arguments, out: _into(_run(plan, formulas, arguments), out)
-
-
-def _described(value: Any) -> Hashable:
-    """What a kernel's dtypes may depend on: shapes and dtypes of arrays, kinds of numbers, all other values."""
-    if isinstance(value, (tuple, list)):
-        return type(value), *map(_described, value)
-    if isinstance(value, dict):
-        return dict, *((key, _described(item)) for key, item in value.items())
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return type(value), tuple(value.shape), value.dtype
-    try:
-        hash(value)
-    except TypeError:
-        return type(value)
-    return type(value) if isinstance(value, (int, float, complex)) else (type(value), value)
+        return lambda arguments, out: into(_run(plan, formulas, arguments), out)
 
 
 def _one_cell(xp: Any, array: Any, dtype: Any) -> Any:
@@ -123,20 +109,6 @@ def _elements(values: Any) -> np.ndarray:
     for index in np.ndindex(*values.shape):
         found[index] = values[index].elements[()]
     return found
-
-
-def _into(result: Any, out: Any) -> Any:
-    """The result, in the memory of `out` where that is given."""
-    if out is None:
-        return result
-    for target, array in zip(flatten(out)[0], flatten(result)[0], strict=True):
-        if tuple(target.shape) != tuple(array.shape) or target.dtype != array.dtype:
-            raise FieldError(
-                f"out has shape {tuple(target.shape)} and dtype {target.dtype}, "
-                f"but the result has {tuple(array.shape)} and {array.dtype}."
-            )
-        target[...] = array
-    return out
 
 
 def _run(plan: Plan, formulas: Sequence[Evaluated], arguments: Arguments) -> Any:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from stencilx.offsets import OffsetWindow
+
 
 class Operators:
     """Every operator and method as a call by the array API's name of the function."""
@@ -15,9 +17,8 @@ class Operators:
         raise NotImplementedError
 
     def _operate(self, name: str, left: Any, right: Any) -> Any:
-        # who opts out of NumPy's ufuncs, as a window to be indexed by offset does, has the reflected operator
-        if any(getattr(side, "__array_ufunc__", self) is None for side in (left, right)):
-            return NotImplemented
+        if isinstance(left, OffsetWindow) or isinstance(right, OffsetWindow):
+            return NotImplemented  # a window to be indexed by offset has the reflected operator
         return self._call(name, left, right)
 
     def __add__(self, other: Any) -> Self:

@@ -18,7 +18,7 @@ from jax import lax
 from stencilx.plan import Plan
 from stencilx.regions import Box, Part, Points, positions
 from stencilx_jax.jaxprs import as_function
-from stencilx_jax.shifts import Shifts
+from stencilx_jax.shifts import Shifts, settled
 from stencilx_jax.trace import JaxFormula, field_dtype
 
 STRIPS_FROM = 1 << 15
@@ -130,14 +130,15 @@ def _assembled(plan: Plan, parts: Sequence[Part], pieces: Sequence[Any], aval: A
         result = jnp.asarray(first_field, dtype)
     else:
         numbers_only = all(plan.values[part.owner].kernel is None for part in parts)
-        members = [*pieces, first_field] if numbers_only else pieces  # numbers alone join the field's dtype
+        members = [*pieces, first_field] if numbers_only or plan.updates else pieces  # numbers alone join its dtype
         dtype = jnp.result_type(*members) if parts else aval.dtype
         frame = tuple(range(n) for n in plan.grid)
         if len(parts) == 1 and parts[0].count == plan.cells and not isinstance(parts[0].cells, Points):
             return pieces[0].astype(dtype)
         result = jnp.zeros(plan.grid + aval.shape, dtype)
     for part, piece in zip(parts, pieces):
-        result = _placed(result, piece.astype(dtype), part.cells, frame)
+        piece = piece.astype(dtype)
+        result = _placed(result, settled(piece) if plan.into_copy else piece, part.cells, frame)
     return result
 
 

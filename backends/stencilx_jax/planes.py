@@ -133,7 +133,7 @@ def _results(
     kernel_of = np.array([-1 if value.kernel is None else value.kernel for value in plan.values])
     results = [jnp.zeros(cells.shape, state[number].dtype) for number in plan.updates]
     for number, value in enumerate(plan.values):
-        if value.kernel is None:
+        if value.kernel is None and sweep.fillings[number] is not None:
             key = filling(number)
             constant = flat[key][cells] if key in flat else jnp.asarray(sweep.fillings[number])
             results = [jnp.where(owner == number, constant.astype(r.dtype), r) for r in results]

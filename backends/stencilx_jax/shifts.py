@@ -138,6 +138,14 @@ def _outside(places: range, length: int) -> tuple[int, int]:
     return min(before, len(places)), min(after, len(places))
 
 
+def settled(piece: Any) -> Any:
+    """A piece that is to be written into the array from which it was computed, computed before it is written.
+
+    On CPU, jaxlib 0.12 fuses the two into a loop that works in place and reads what it has already overwritten.
+    """
+    return lax.optimization_barrier(piece)
+
+
 def sliced(array: Any, places: Sequence[range]) -> Any:
     starts = [p.start if len(p) else 0 for p in places]
     limits = [p[-1] + 1 if len(p) else 0 for p in places]

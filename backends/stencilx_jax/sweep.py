@@ -29,7 +29,7 @@ from stencilx.plan import Plan
 from stencilx.regions import Box, Points
 from stencilx.window import Geometry, Offset, Window
 from stencilx_jax.jaxprs import as_function, parted
-from stencilx_jax.shifts import Shifts, along, sliced
+from stencilx_jax.shifts import Shifts, along, settled, sliced
 from stencilx_jax.trace import JaxFormula
 
 Read = tuple[int, Offset]
@@ -204,8 +204,8 @@ def _rows(array: Any, places: range) -> Any:
 def _put(array: Any, rows: Any, places: range) -> Any:
     """The array with rows replaced at places."""
     if places.step == 1 or len(places) == 1:
-        return lax.dynamic_update_slice_in_dim(array, rows, places[0], 0)
-    return array.at[places.start : places[-1] + 1 : places.step].set(rows)
+        return lax.dynamic_update_slice_in_dim(array, settled(rows), places[0], 0)
+    return array.at[places.start : places[-1] + 1 : places.step].set(settled(rows))
 
 
 def _buffers(
@@ -350,8 +350,8 @@ def _vectorised(formula: JaxFormula, reads: Sequence[Any], uniform: Sequence[Any
 def _put_box(slab: Any, result: Any, f: FieldPlan, level: int, cells: Box) -> Any:
     places = [f.geometry.positions(level + axis, r, 0) for axis, r in enumerate(cells)]
     if all(p.step == 1 or len(p) == 1 for p in places):
-        return lax.dynamic_update_slice(slab, result, [p[0] for p in places])
-    return slab.at[tuple(slice(p[0], p[-1] + 1, p.step) for p in places)].set(result)
+        return lax.dynamic_update_slice(slab, settled(result), [p[0] for p in places])
+    return slab.at[tuple(slice(p[0], p[-1] + 1, p.step) for p in places)].set(settled(result))
 
 
 jax.tree_util.register_dataclass(Slabs, ["current", "others", "fixed"], [])

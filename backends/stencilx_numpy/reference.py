@@ -15,12 +15,13 @@ import numpy as np
 
 from stencilx.backend import Arguments, Leaf, Runner, WindowSpec, trial_reads
 from stencilx.boundary import Constant, Edge, Reflect, Rule, Symmetric, Wrap
-from stencilx.errors import FieldError, KernelError
+from stencilx.capture import described
+from stencilx.errors import KernelError
 from stencilx.fields import FieldPlan
 from stencilx.offsets import OffsetWindow
 from stencilx.plan import Plan
 from stencilx.regions import key_text
-from stencilx.results import check_alike, check_updates, flatten, unflatten
+from stencilx.results import check_alike, check_updates, flatten, into, unflatten
 from stencilx.window import Offset, Reads, Window
 
 Index = tuple[int, ...]
@@ -61,7 +62,7 @@ class NumpyBackend:
         return np.asarray(value)
 
     def signature(self, arguments: Arguments) -> Hashable:
-        return tuple((array.shape, str(array.dtype)) for array in arguments.arrays)
+        return described(arguments.arrays), described(arguments.with_fields([None] * len(arguments.fields)))
 
     def joined(self, array: np.ndarray, joins: Sequence[Any]) -> np.dtype:
         return _dtype(array, joins)
@@ -79,7 +80,7 @@ class NumpyBackend:
         return None
 
     def runner(self, plan: Plan, formulas: Sequence[Looked]) -> Runner:
-        return lambda arguments, out: _into(_run(plan, formulas, arguments), out)
+        return lambda arguments, out: into(_run(plan, formulas, arguments), out)
 
 
 def _dtype(array: np.ndarray, joins: Sequence[Any]) -> np.dtype:
@@ -158,18 +159,6 @@ def _swept(plan: Plan, arrays: Sequence[np.ndarray]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _into(result: Any, out: Any) -> Any:
-    """The result, in the memory of `out` where that is given."""
-    if out is None:
-        return result
-    for target, array in zip(flatten(out)[0], flatten(result)[0], strict=True):
-        if target.shape != array.shape or target.dtype != array.dtype:
-            given, needed = f"{target.dtype}{list(target.shape)}", f"{array.dtype}{list(array.shape)}"
-            raise FieldError(f"out is {given}, but the result is {needed}.")
-        target[...] = array
-    return out
-
-
 def _constants(plan: Plan, number: int) -> Callable[[Index], Any]:
     """For a region that holds a number or an array: its value in a cell."""
     value = plan.values[number]
@@ -189,7 +178,8 @@ def _call(
     try:
         return looked.kernel(*args, **kwargs)
     except Exception as error:
-        error.add_note(f"in cell ({', '.join(map(str, cell))}) of the output grid {plan.grid}, region F[{region}]")
+        place = ", ".join(str(cells[i]) for cells, i in zip(plan.frame.cells, cell))
+        error.add_note(f"in cell ({place}) of the output grid {plan.frame.shape}, region F[{region}]")
         for f, array in zip(plan.fields, arrays):
             taps = [range(lo, hi + 1) for lo, hi in zip(f.window.lo, f.window.hi)]
             error.add_note(f"with the window of {f.name!r} ({f.window}):\n{_cut(f, array, cell, taps)}")

@@ -182,7 +182,6 @@ def test_an_error_of_ones_own_passes_through():
 
 def test_an_error_in_an_smap_counts_the_cells_of_the_array():
     """As the keys of its regions do: the first window of a margin of one stands on cell 1."""
-    # BUG: numpy: _call names the number of the computed cell, "cell (1) of the output grid (2,)"
 
     @sx.smap(kernel_size=1, offset=1, backend="numpy")
     def kernel(u: np.ndarray) -> Any:
@@ -320,10 +319,9 @@ def test_out_as_a_tree(library):
 
 @pytest.mark.parametrize(("n", "dtype"), [(5, np.float64), (6, np.float32), (7, np.float64), (1, np.float64)])
 def test_out_must_fit(library, n, dtype):
-    # BUG: numpy: _assemble checks neither shape nor dtype of `out`; target[...] = array casts or broadcasts
     buffer = np.zeros(n, dtype)
     buffer = buffer if library.name == "array_api-read_only" else library.array(buffer)
-    with pytest.raises(sx.FieldError, match="out has shape"):
+    with pytest.raises(sx.FieldError, match="out is"):
         sx.kmap(lambda u: u[0], backend=library.backend)(library.array(sample(6)), out=buffer)
 
 

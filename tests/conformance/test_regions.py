@@ -133,7 +133,6 @@ def test_keys_select_as_in_numpy(library, name):
 
 @pytest.mark.parametrize("name", KEYS)
 def test_numbers_in_every_key(library, name):
-    # BUG: array_api-torch: where numbers cover all cells, the dtype is float32 beside a float64 field
     check(library, [(..., ahead), (KEYS[name], -2.25)])
 
 
@@ -173,8 +172,6 @@ OVERLAPS: dict[str, Assignments] = {
 
 @pytest.mark.parametrize("name", OVERLAPS)
 def test_overlaps(library, name):
-    # BUG: array_api, "numbers alone": result_dtype of numbers alone is torch's float32 beside a float64 field, and
-    # array-api-strict fails to promote 1.5 and 7
     check(library, OVERLAPS[name])
 
 
@@ -346,7 +343,6 @@ def test_arrays_of_the_fields_library(library):
 @pytest.mark.parametrize("shape", [(6,), (3,), (2, 4, 7)], ids=str)
 def test_an_array_that_does_not_broadcast(library, shape):
     F = meshed(sx.kmap(padding="same"), [(..., here), (np.s_[1:3, 2:6], sample(*shape))])
-    # BUG: core: nobody checks it; each array library has words of its own (torch a RuntimeError), none names the region
     with pytest.raises(sx.RegionError, match=r"F\[1:3, 2:6\]"):
         run(library, F, sample(*PLANE))
 
@@ -364,7 +360,6 @@ def test_what_no_region_takes(value):
 @pytest.mark.parametrize("number", [1, 1.5, True])
 def test_numbers_join_as_python_numbers(library, dtype, number):
     """An int kernel beside 1.5 gives floats; a float32 kernel stays float32."""
-    # BUG: array_api-strict: _assembled writes a Python bool into an array of numbers; convert it to the dtype first
     x = sample(5, dtype=dtype)
     got = run(library, meshed(sx.kmap(relative=True), [(np.s_[:], lambda u: u[0] * 2), (1, number)]), x)
     expected = (2 * x).astype(np.result_type(dtype, number))
@@ -417,7 +412,6 @@ class Both(NamedTuple):
 
 
 def test_patches_in_regions(library):
-    # BUG: array_api-strict: _assembled indexes a patch's array with fewer slices than axes; append an ellipsis
     x = sample(6)
     F = sx.kmap(kernel_size=2, padding="same", boundary=0.5)
     F[:] = lambda w: w
@@ -510,7 +504,6 @@ def test_the_offset_is_a_margin_that_keeps_its_values(library, offset):
 
 @pytest.mark.parametrize("offset", [2, ((4, 0), 0), ((1, 3), (3, 4))], ids=str)
 def test_a_margin_of_all_cells_keeps_all_values(library, offset):
-    # BUG: core: WindowError "the window spans 2 cells, more than the 1 there are": Geometry.grid counts no cell as none
     x = sample(*PLANE)
     agree(run(library, sx.smap(ahead, offset=offset, boundary="wrap"), x), x)
 
@@ -558,7 +551,6 @@ def test_arrays_in_an_smap_with_a_margin(library):
 
 @pytest.mark.parametrize("kernel", [lambda u: (u[0], u[1]), lambda u: u[-1:2], lambda u: {"a": u[0]}])
 def test_smap_takes_scalars_only(library, kernel):
-    # BUG: core: results.check_scalar counts leaves, so a dict of one scalar passes and smap returns a dict
     returned: Callable[..., Any] = kernel
     with pytest.raises(sx.KernelError, match="one number is written into each cell, but"):
         run(library, sx.smap(returned, kernel_size=3, relative=True), sample(6))

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from plain_loops import agree, each, padding_pairs, run, sample, sides, taps, to_numpy
 
 import stencilx as sx
+
+from .plain_loops import agree, each, padding_pairs, run, sample, sides, taps, to_numpy
 
 Index = tuple[int, ...]
 DEEP = 30  # ghosts on each side of the tables of numpy.pad

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from stencilx.boundary import Constant, Edge, Sides, Wrap, resolve
-from stencilx.errors import BoundaryError, FieldError
 from stencilx.dependence import Schedule
+from stencilx.errors import BoundaryError, FieldError
 from stencilx.fields import FieldPlan, common_grid, plan_field
 from stencilx.plan import Plan, RegionValue
 from stencilx.regions import Frame, parts
