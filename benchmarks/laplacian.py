@@ -6,8 +6,6 @@ python -m benchmarks.laplacian            (after pip install ".[bench]"; --size 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +15,7 @@ import kernex
 import numpy as np
 
 import stencilx as sx
-from benchmarks.timing import alternate, check, report
+from benchmarks.timing import alternate, check, machine, report
 
 
 def formula(u: Any) -> Any:
@@ -59,9 +57,7 @@ def main() -> None:
     add_one(x)
     ways["x + 1"] = lambda: add_one(x)
 
-    print(
-        f"{options.size} x {options.size} float32, JAX {jax.__version__}, {platform.machine()}, {os.cpu_count()} cores; ms"
-    )
+    print(f"{options.size} x {options.size} float32, {machine()}; ms")
     seconds = alternate(ways, options.rounds)
     report(seconds, "x + 1")
 

@@ -6,8 +6,6 @@ python -m benchmarks.sweeps               (after pip install ".[bench]"; --quick
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -20,7 +18,7 @@ import numba
 import numpy as np
 
 import stencilx as sx
-from benchmarks.timing import alternate, check, report
+from benchmarks.timing import alternate, check, machine, report
 
 Ways = dict[str, Callable[[], Any]]
 
@@ -51,7 +49,8 @@ def gauss_seidel(size: int, seed: bool) -> Ways:
     ways: Ways = {"numba loops": lambda: gauss_seidel_loop(host), "stencilx, cells": lambda: stencil(u)}
     check(ways, gauss_seidel_loop(host), 1e-5)
     if seed:
-        theirs = jax.jit(kernex.sscan(kernel_size=(3, 3), offset=((1, 1), (1, 1)), relative=True)(kernel))
+        margin: Any = ((1, 1), (1, 1))
+        theirs = jax.jit(kernex.sscan(kernel_size=(3, 3), offset=margin, relative=True)(kernel))
         check({"kernex": lambda: theirs(u)}, gauss_seidel_loop(host), 1e-5)
         ways["kernex"] = lambda: theirs(u)
     return ways
@@ -100,7 +99,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="runs of each way (7)")
     parser.add_argument("--quick", action="store_true", help="no run of more than a few seconds")
     options = parser.parse_args()
-    print(f"float32, JAX {jax.__version__}, {platform.machine()}, {os.cpu_count()} cores; ms")
+    print(f"float32, {machine()}; ms")
     for size in (512, 2048):
         print(f"\nGauss-Seidel, {size} x {size}")
         report(alternate(gauss_seidel(size, size == 512 and not options.quick), options.rounds), "numba loops")

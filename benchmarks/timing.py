@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -9,6 +11,11 @@ from typing import Any
 
 import jax
 import numpy as np
+
+
+def machine() -> str:
+    """What the figures were taken on."""
+    return f"JAX {jax.__version__}, {platform.machine()}, {os.cpu_count()} cores"
 
 
 def check(ways: Mapping[str, Callable[[], Any]], expected: np.ndarray, tolerance: float) -> None:

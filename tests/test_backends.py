@@ -410,7 +410,8 @@ TELL = """
                 "BackendError",
                 False,
                 "NoneType",
-                "backend 'nameless' (stencilx_toy:THING) is no backend: it lacks as_field, signature, joined, output, runner.",
+                "backend 'nameless' (stencilx_toy:THING) is no backend: "
+                "it lacks as_field, signature, joined, output, runner.",
             ],
         ),
         (

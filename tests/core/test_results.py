@@ -88,8 +88,16 @@ def test_scalars_pass(count: int, is_leaf: bool) -> None:
 
 @pytest.mark.parametrize(
     ("count", "shapes", "is_leaf"),
-    [(1, [(1,)], True), (1, [(3, 5)], True), (1, [(), ()], False), (1, [], False), (1, [()], False)]
-    + [(2, [()], True), (2, [(), (), ()], False), (2, [(), (3,)], False)],
+    [
+        (1, [(1,)], True),
+        (1, [(3, 5)], True),
+        (1, [(), ()], False),
+        (1, [], False),
+        (1, [()], False),
+        (2, [()], True),
+        (2, [(), (), ()], False),
+        (2, [(), (3,)], False),
+    ],
 )
 def test_what_is_no_scalar(count: int, shapes: list[tuple[int, ...]], is_leaf: bool) -> None:
     with pytest.raises(KernelError):
