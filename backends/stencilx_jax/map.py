@@ -18,7 +18,7 @@ from jax import lax
 from stencilx.plan import Plan
 from stencilx.regions import Box, Part, Points, positions
 from stencilx_jax.jaxprs import as_function
-from stencilx_jax.shifts import Shifts, settled
+from stencilx_jax.shifts import Shifts, replaced
 from stencilx_jax.trace import JaxFormula, field_dtype
 
 STRIPS_FROM = 1 << 15
@@ -137,8 +137,7 @@ def _assembled(plan: Plan, parts: Sequence[Part], pieces: Sequence[Any], aval: A
             return pieces[0].astype(dtype)
         result = jnp.zeros(plan.grid + aval.shape, dtype)
     for part, piece in zip(parts, pieces):
-        piece = piece.astype(dtype)
-        result = _placed(result, settled(piece) if plan.into_copy else piece, part.cells, frame)
+        result = _placed(result, piece.astype(dtype), part.cells, frame, fresh=not plan.into_copy)
     return result
 
 
@@ -147,16 +146,17 @@ def _bases(plan: Plan, arrays: Sequence[Any], avals: Sequence[Any]) -> list[Any]
     return [arrays[number] for number in plan.updates] or [arrays[0]] * len(avals)
 
 
-def _placed(result: Any, piece: Any, cells: Box | Points, frame: Box) -> Any:
+def _placed(result: Any, piece: Any, cells: Box | Points, frame: Box, fresh: bool) -> Any:
+    """The result with a piece in its place; `fresh` if it holds nothing that the piece was computed from."""
     if isinstance(cells, Points):
         return result.at[tuple(np.asarray(frame[axis])[i] for axis, i in enumerate(cells.index))].set(piece)
     places = [f[r.start : r.stop : r.step] for f, r in zip(frame, cells)]
-    rest = [range(n) for n in piece.shape[len(places) :]]
-    places += rest
-    starts = [p.start for p in places]
-    if all(p.step == 1 or len(p) == 1 for p in places):
-        return lax.dynamic_update_slice(result, piece, starts)
-    return _interleaved(result, piece, places)
+    places += [range(n) for n in piece.shape[len(places) :]]
+    if any(p.step > 1 and len(p) > 1 for p in places):
+        return _interleaved(result, piece, places)
+    if fresh:
+        return lax.dynamic_update_slice(result, piece, [p.start for p in places])
+    return replaced(result, piece, places)
 
 
 def _interleaved(result: Any, piece: Any, places: Sequence[range]) -> Any:

@@ -138,12 +138,25 @@ def _outside(places: range, length: int) -> tuple[int, int]:
     return min(before, len(places)), min(after, len(places))
 
 
-def settled(piece: Any) -> Any:
-    """A piece that is to be written into the array from which it was computed, computed before it is written.
+def replaced(array: Any, piece: Any, places: Sequence[range]) -> Any:
+    """The array with a piece of it, given by places on each axis, replaced by one computed from it.
 
-    On CPU, jaxlib 0.12 fuses the two into a loop that works in place and reads what it has already overwritten.
+    A piece that is whole but along one axis is joined to what lies before and after it. Any other is written into the
+    array, after it has been computed: on CPU, jaxlib 0.12 fuses computing and writing into a loop that works in place
+    and reads what it has already overwritten.
     """
-    return lax.optimization_barrier(piece)
+    cut = [axis for axis, (p, n) in enumerate(zip(places, array.shape)) if p != range(n)]
+    if not cut:
+        return piece
+    if len(cut) == 1 and (places[cut[0]].step == 1 or len(places[cut[0]]) == 1):
+        axis, p = cut[0], places[cut[0]]
+        before = lax.slice_in_dim(array, 0, p[0], axis=axis)
+        after = lax.slice_in_dim(array, p[0] + len(p), array.shape[axis], axis=axis)
+        return lax.concatenate([part for part in (before, piece, after) if part.shape[axis]], axis)
+    piece = lax.optimization_barrier(piece)
+    if all(p.step == 1 or len(p) == 1 for p in places):
+        return lax.dynamic_update_slice(array, piece, [p[0] for p in places])
+    return array.at[tuple(slice(p[0], p[-1] + 1, p.step) for p in places)].set(piece)
 
 
 def sliced(array: Any, places: Sequence[range]) -> Any:

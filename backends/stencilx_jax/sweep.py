@@ -29,7 +29,7 @@ from stencilx.plan import Plan
 from stencilx.regions import Box, Points
 from stencilx.window import Geometry, Offset, Window
 from stencilx_jax.jaxprs import as_function, parted
-from stencilx_jax.shifts import Shifts, along, settled, sliced
+from stencilx_jax.shifts import Shifts, along, replaced, sliced
 from stencilx_jax.trace import JaxFormula
 
 Read = tuple[int, Offset]
@@ -190,7 +190,7 @@ def _band(
         written = _scan_cells(sweep, Slabs(rows, given, fixed), boxes[0][0], back, buffers, len(band))
     else:
         written = _scan_slabs(sweep, level, axes, Slabs(rows, given, fixed), boxes, back, buffers, len(band))
-    return {number: _put(slabs.current[number], written[number], centres[number]) for number in slabs.current}
+    return {n: replaced(slab, written[n], _whole_but_first(slab, centres[n])) for n, slab in slabs.current.items()}
 
 
 def _distance(offset: int, stride: int) -> int | None:
@@ -198,14 +198,11 @@ def _distance(offset: int, stride: int) -> int | None:
 
 
 def _rows(array: Any, places: range) -> Any:
-    return sliced(array, [places, *(range(n) for n in array.shape[1:])])
+    return sliced(array, _whole_but_first(array, places))
 
 
-def _put(array: Any, rows: Any, places: range) -> Any:
-    """The array with rows replaced at places."""
-    if places.step == 1 or len(places) == 1:
-        return lax.dynamic_update_slice_in_dim(array, settled(rows), places[0], 0)
-    return array.at[places.start : places[-1] + 1 : places.step].set(settled(rows))
+def _whole_but_first(array: Any, places: range) -> list[range]:
+    return [places, *(range(n) for n in array.shape[1:])]
 
 
 def _buffers(
@@ -349,9 +346,7 @@ def _vectorised(formula: JaxFormula, reads: Sequence[Any], uniform: Sequence[Any
 
 def _put_box(slab: Any, result: Any, f: FieldPlan, level: int, cells: Box) -> Any:
     places = [f.geometry.positions(level + axis, r, 0) for axis, r in enumerate(cells)]
-    if all(p.step == 1 or len(p) == 1 for p in places):
-        return lax.dynamic_update_slice(slab, settled(result), [p[0] for p in places])
-    return slab.at[tuple(slice(p[0], p[-1] + 1, p.step) for p in places)].set(settled(result))
+    return replaced(slab, result, places)
 
 
 jax.tree_util.register_dataclass(Slabs, ["current", "others", "fixed"], [])
