@@ -80,8 +80,10 @@ def schedule(
         return Schedule("parallel", "no read sees what the sweep has written", automatic=automatic)
     if asked == "rows":
         deep = [read for read in carried if _first_nonzero(read.distance) == ndim - 1]
-        if deep or ndim == 1:
-            raise _forbidden(asked, deep[0] if deep else None, "cells")
+        if ndim == 1:
+            raise ScheduleError("schedule 'rows' needs an array of two or more axes.", hint="leave it to 'auto'.")
+        if deep:
+            raise _forbidden(asked, deep[0], "cells")
         return Schedule("rows", _rows_reason(carried, max(axes, 1)), max(axes, 1), (), carried, automatic)
     along = direction([read.distance for read in carried], ndim, reverse)
     return Schedule(asked, _cells_reason(asked, carried, along), ndim, along, carried, automatic)
@@ -160,12 +162,10 @@ def _see(carried: Sequence[Carried]) -> str:
     return "sees" if len(set(map(str, carried))) == 1 else "see"
 
 
-def _forbidden(asked: str, read: Carried | None, instead: str) -> ScheduleError:
-    if read is None:
-        return ScheduleError("schedule 'rows' needs an array of two or more axes.", hint="leave it to 'auto'.")
+def _forbidden(asked: str, read: Carried, instead: str) -> ScheduleError:
     where = "in the same row" if asked == "rows" else "earlier in the sweep"
+    distance = f"({', '.join(map(str, read.distance))})"
     return ScheduleError(
-        f"schedule {asked!r} would change the numbers: {read} reads what is written {where}, "
-        f"{tuple(abs(d) for d in read.distance)} cells before.",
+        f"schedule {asked!r} would change the numbers: {read} reads what is written {where}, {distance} cells away.",
         hint=f"the cheapest schedule here is {instead!r}, which 'auto' takes.",
     )

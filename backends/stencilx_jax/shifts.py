@@ -142,8 +142,8 @@ def replaced(array: Any, piece: Any, places: Sequence[range]) -> Any:
     """The array with a piece of it, given by places on each axis, replaced by one computed from it.
 
     A piece that is whole but along one axis is joined to what lies before and after it. Any other is written into the
-    array, after it has been computed: on CPU, jaxlib 0.12 fuses computing and writing into a loop that works in place
-    and reads what it has already overwritten.
+    array behind a barrier: XLA on CPU (its issue 49176) may fuse computing and writing into one loop that works in
+    place and reads what it has already overwritten.
     """
     cut = [axis for axis, (p, n) in enumerate(zip(places, array.shape)) if p != range(n)]
     if not cut:
@@ -153,7 +153,7 @@ def replaced(array: Any, piece: Any, places: Sequence[range]) -> Any:
         before = lax.slice_in_dim(array, 0, p[0], axis=axis)
         after = lax.slice_in_dim(array, p[0] + len(p), array.shape[axis], axis=axis)
         return lax.concatenate([part for part in (before, piece, after) if part.shape[axis]], axis)
-    piece = lax.optimization_barrier(piece)
+    array, piece = lax.optimization_barrier((array, piece))
     if all(p.step == 1 or len(p) == 1 for p in places):
         return lax.dynamic_update_slice(array, piece, [p[0] for p in places])
     return array.at[tuple(slice(p[0], p[-1] + 1, p.step) for p in places)].set(piece)
