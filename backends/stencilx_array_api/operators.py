@@ -17,8 +17,9 @@ class Operators:
         raise NotImplementedError
 
     def _operate(self, name: str, left: Any, right: Any) -> Any:
-        if isinstance(left, OffsetWindow) or isinstance(right, OffsetWindow):
-            return NotImplemented  # a window to be indexed by offset has the reflected operator
+        # a window to be indexed by offset, and who opts out of NumPy's ufuncs, has the reflected operator
+        if any(isinstance(s, OffsetWindow) or getattr(s, "__array_ufunc__", self) is None for s in (left, right)):
+            return NotImplemented
         return self._call(name, left, right)
 
     def __add__(self, other: Any) -> Self:

@@ -13,9 +13,10 @@ one level; when no walked axis is left, `_write_slab` evaluates the formulas on 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -78,6 +79,10 @@ class Sweep:
         """The reads of updated fields."""
         reads = dict.fromkeys(read for inputs in self.inputs for read in inputs if read[0] in self.plan.updates)
         return list(reads)
+
+
+FEW = 2
+"""So few operations without a new value are not worth arrays of their own: each step does them as it goes."""
 
 
 def fits(plan: Plan, axes: int) -> bool:
@@ -267,14 +272,15 @@ def _scan_cells(
         found = slabs.others.get(read)
         found = slabs.fixed.get(read) if found is None else found
         lines.append(slabs.current[read[0]] if found is None else found)
-    operands = [*lines, *sweep.uniform[kernel]]
-    mapped = [0 if number < len(inputs) else None for number in early_inputs]
-    handed = jax.vmap(as_function(early), in_axes=mapped, axis_size=length)(*(operands[n] for n in early_inputs))
+    lines = [lines[n] for n in early_inputs if n < len(inputs)]
+    prepare = functools.partial(_prepare, as_function(early), sweep.uniform[kernel])
     finish = as_function(late)
     reached = [(read[0], back[read]) for read in inputs if read in back]
+    at_once = len(early.jaxpr.eqns) > FEW or len(early.jaxpr.outvars) < len(lines) or not reached
+    handed = jax.vmap(prepare, axis_size=length)(lines) if at_once else lines
 
     def step(buffers: dict[int, list[Any]], x: Sequence[Any]) -> tuple[dict[int, list[Any]], Any]:
-        results = finish(*(buffers[n][-k] for n, k in reached), *x)
+        results = finish(*(buffers[n][-k] for n, k in reached), *(x if at_once else prepare(x)))
         results = {n: r.astype(slabs.current[n].dtype) for n, r in zip(plan.updates, results)}
         return {n: [*kept[1:], results[n]] if kept else [] for n, kept in buffers.items()}, results
 
@@ -282,6 +288,10 @@ def _scan_cells(
         results = jax.vmap(finish)(*handed) if handed else finish()
         return {n: jnp.broadcast_to(r, (length,)).astype(slabs.current[n].dtype) for n, r in zip(plan.updates, results)}
     return lax.scan(step, buffers, handed, length=length, unroll=min(UNROLL, length))[1]
+
+
+def _prepare(early: Callable[..., list[Any]], uniform: Sequence[Any], reads: Sequence[Any]) -> list[Any]:
+    return early(*reads, *uniform)
 
 
 # The slab in which all cells are computed at once

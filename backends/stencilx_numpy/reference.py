@@ -262,18 +262,19 @@ def _assemble(plan: Plan, arguments: Arguments, results: dict[Index, _Cell]) -> 
     for cell, result in results.items():
         if result.kernel is None:
             leaves[cell] = [result.value] * len(shapes)
-    arrays = [_array(plan, arguments, {c: v[i] for c, v in leaves.items()}, s) for i, s in enumerate(shapes)]
+    by_leaf = [{cell: values[i] for cell, values in leaves.items()} for i in range(len(shapes))]
+    arrays = [_array(plan, arguments, v, s, first is not None) for v, s in zip(by_leaf, shapes)]
     return unflatten(structure, arrays)
 
 
-def _array(plan: Plan, arguments: Arguments, values: dict[Index, Any], shape: Index) -> np.ndarray:
+def _array(plan: Plan, arguments: Arguments, values: dict[Index, Any], shape: Index, has_kernel: bool) -> np.ndarray:
     """The values of all cells as one array, of the dtype in which all of them fit."""
     kinds = {type(v) if isinstance(v, (bool, int, float, complex)) else v.dtype: v for v in values.values()}
     members = [v if isinstance(v, (bool, int, float, complex)) else v.dtype for v in kinds.values()]
     if plan.into_copy:
         array = arguments.arrays[0].astype(np.result_type(arguments.arrays[0], *members))
     else:
-        if not any(isinstance(member, np.dtype) for member in members):
+        if not has_kernel:
             members.append(arguments.arrays[0].dtype)  # numbers alone join the field's dtype
         array = np.zeros(plan.grid + shape, np.result_type(*members))
     for cell, value in values.items():
