@@ -68,13 +68,17 @@ class NumpyBackend:
         return _dtype(array, joins)
 
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Looked:
+        # what is kept in a cache must not keep the first call's fields alive: their dtypes are all that is asked for
+        fieldless = Arguments(
+            *arguments.with_fields([np.empty(0, a.dtype) for a in arguments.arrays]), arguments.fields
+        )
         if all(spec.window for spec in windows):
             reads = tuple(spec.window or () for spec in windows)
-            return Looked(kernel, tuple(windows), arguments, reads, reusable=True)
+            return Looked(kernel, tuple(windows), fieldless, reads, reusable=True)
         samples = [_sample(array) for array in arguments.arrays]
         with np.errstate(all="ignore"):
             reads = trial_reads(kernel, windows, arguments, samples, _stack)
-        return Looked(kernel, tuple(windows), arguments, reads, reusable=False)
+        return Looked(kernel, tuple(windows), fieldless, reads, reusable=False)
 
     def output(self, plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> tuple[Leaf, ...] | None:
         return None
