@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,23 @@ class FieldPlan:
     @property
     def window(self) -> Window:
         return self.geometry.window
+
+    def behind(self, walked: int) -> FieldPlan:
+        """The same on the axes that remain when the first ones are walked along one by one."""
+        g, rest = self.geometry, slice(walked, None)
+        geometry = replace(
+            g,
+            shape=g.shape[rest],
+            window=Window(g.window.lo[rest], g.window.hi[rest]),
+            strides=g.strides[rest],
+            dilation=g.dilation[rest],
+            padding=g.padding[rest],
+        )
+        if isinstance(self.reads, Window):
+            reads: Reads = Window(self.reads.lo[rest], self.reads.hi[rest])
+        else:
+            reads = tuple(sorted({offset[rest] for offset in self.reads}))
+        return replace(self, geometry=geometry, rules=self.rules[rest], reads=reads, ghosts=self.ghosts[rest])
 
     def sources(self, tap: Offset, grid: Sequence[int]) -> tuple[np.ndarray, list[Any]]:
         """For each cell the element of the raveled array that a tap reads, or -1 - k for the k-th of the constants."""

@@ -301,7 +301,7 @@ class _Mesh(Stencil):
         super().__setitem__(key, value)
 
     def _keyed(self, geometry: Geometry, grid: tuple[int, ...]) -> tuple[regions.Frame, list[Any]]:
-        frame, room = _with_room(centre_frame(geometry, grid))
+        frame, room = _with_room(centre_frame(geometry))
         keys = [key for key, _ in self._assignments]
         if any(map(any, room)):
             if self._options.sweep:

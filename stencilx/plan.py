@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from stencilx.dependence import PARALLEL, Schedule
 from stencilx.fields import FieldPlan
 from stencilx.regions import Box, Frame, Part, Points
@@ -56,6 +58,13 @@ class Plan:
     @property
     def cells(self) -> int:
         return math.prod(self.grid)
+
+    def owners(self) -> np.ndarray:
+        """The assignment that owns each cell of the grid, -1 where there is none."""
+        owner = np.full(self.grid, -1, np.int32)
+        for part in self.parts:
+            owner[part.index] = part.owner
+        return owner
 
 
 def forward(plan: Plan) -> Plan:

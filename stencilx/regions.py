@@ -61,6 +61,11 @@ class Part:
             return self.cells.index[0].size
         return int(np.prod([len(r) for r in self.cells], dtype=np.int64))
 
+    @property
+    def index(self) -> tuple[np.ndarray, ...]:
+        """What selects these cells in a NumPy array over the grid."""
+        return self.cells.index if isinstance(self.cells, Points) else np.ix_(*self.cells)
+
     def __str__(self) -> str:
         return str(self.cells) if isinstance(self.cells, Points) else box_text(self.cells)
 
@@ -94,8 +99,7 @@ def uncovered(found: Iterable[Part], frame: Frame) -> str | None:
         return None
     free = np.ones(grid, bool)
     for part in found:
-        index = part.cells.index if isinstance(part.cells, Points) else np.ix_(*part.cells)
-        free[index] = False
+        free[part.index] = False
     holes = _from_owners(np.where(free, 0, -1), _whole(grid), 1, boxes_only=True)
     boxes = [part.cells for part in holes[:6] if not isinstance(part.cells, Points)]
     shown = [_cells_text(frame, box) for box in boxes]

@@ -296,9 +296,8 @@ class Stencil:
     def _scheduled(self, plan: Plan, updates: tuple[int, ...]) -> Plan:
         for number in updates:
             f = plan.fields[number]
-            for axis, n in enumerate(plan.grid):
-                centres = f.geometry.positions(axis, range(n), 0)
-                if n and not 0 <= centres[0] <= centres[-1] < f.shape[axis]:
+            for axis, centres in enumerate(f.geometry.centres):
+                if centres and not 0 <= centres[0] <= centres[-1] < f.shape[axis]:
                     raise WindowError(
                         f"a sweep writes where its windows are centred, and with padding {f.geometry.padding[axis]} "
                         f"on axis {axis} of field {f.name!r} some are centred outside the array.",
@@ -346,7 +345,7 @@ class Stencil:
         """The keys of all assignments, and what they count: output cells, or for smap those of the array."""
         keys = [key for key, _ in self._assignments]
         if self._options.into_copy:
-            return centre_frame(geometry, grid), keys
+            return centre_frame(geometry), keys
         return regions.Frame(grid, tuple(range(n) for n in grid)), keys
 
     def _regions(self, fields: tuple[FieldPlan, ...], grid: tuple[int, ...], kernels: Sequence[Kernel]) -> Plan:
@@ -448,7 +447,6 @@ class Stencil:
         return args, kwargs
 
 
-def centre_frame(geometry: Geometry, grid: tuple[int, ...]) -> regions.Frame:
+def centre_frame(geometry: Geometry) -> regions.Frame:
     """A frame whose keys count the cells of the array: each computed cell is where its window's centre lies."""
-    cells = tuple(geometry.positions(axis, range(n), 0) for axis, n in enumerate(grid))
-    return regions.Frame(geometry.shape, cells)
+    return regions.Frame(geometry.shape, geometry.centres)

@@ -190,6 +190,11 @@ class Geometry:
             counts.append(max(room // stride + 1, 0) if n or room >= 0 else 0)
         return tuple(counts)
 
+    @property
+    def centres(self) -> tuple[range, ...]:
+        """Where the windows of all cells are centred, along each axis."""
+        return tuple(self.positions(axis, range(n), 0) for axis, n in enumerate(self.grid))
+
     def position(self, axis: int, cell: int, tap: int) -> int:
         """The index along one axis that a cell's tap reads; outside 0..n-1 it is a ghost."""
         before = self.padding[axis][0]

@@ -277,8 +277,7 @@ class Fillings:
         if not getattr(value, "shape", ()):
             return value
         place, flat = self._table(part.owner, value, shape)
-        index = part.cells.index if isinstance(part.cells, Points) else np.ix_(*map(np.asarray, part.cells))
-        frame = [np.asarray(cells)[i] for cells, i in zip(self._plan.frame.cells, index, strict=True)]
+        frame = [np.asarray(cells)[i] for cells, i in zip(self._plan.frame.cells, part.index, strict=True)]
         taken = place[tuple(frame)]
         numbers = self._xp.asarray(np.ascontiguousarray(taken.ravel()), device=self._device)
         return self._xp.reshape(self._xp.take(flat, numbers, axis=0), (*taken.shape, *shape))

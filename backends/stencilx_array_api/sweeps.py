@@ -16,7 +16,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import array_api_compat
@@ -26,7 +25,7 @@ from stencilx.boundary import IndexRule
 from stencilx.fields import FieldPlan
 from stencilx.plan import Plan
 from stencilx.regions import Box, Part, Points
-from stencilx.window import Offset, Window
+from stencilx.window import Offset
 from stencilx_array_api.shifts import Shifts, Source, as_slice, put, sizes
 
 Evaluate = Callable[[Part, Sequence[Source]], Sequence[Any]]
@@ -55,8 +54,7 @@ def _result(plan: Plan, f: FieldPlan, state: Any) -> Any:
     """The whole field for sscan, the cells that were written for kscan."""
     if plan.into_copy:
         return state
-    places = [f.geometry.positions(axis, range(n), 0) for axis, n in enumerate(plan.grid)]
-    return state[tuple(map(as_slice, places))]
+    return state[tuple(map(as_slice, f.geometry.centres))]
 
 
 # Steps
@@ -85,9 +83,7 @@ def _within(cells: Box | Points, index: Sequence[int]) -> Box | Points | None:
 
 def _groups(plan: Plan) -> Iterator[list[Part]]:
     """Cells one by one in row-major order; along a wavefront all those together that lie equally far."""
-    owner = np.full(plan.grid, -1)
-    for part in plan.parts:
-        owner[part.cells.index if isinstance(part.cells, Points) else np.ix_(*part.cells)] = part.owner
+    owner = plan.owners()
     schedule = plan.schedule
     if schedule.name == "wavefront" or schedule.automatic:
         distance = np.tensordot(schedule.direction, np.indices(plan.grid), 1)
@@ -113,8 +109,8 @@ class Slabs:
     def __init__(self, plan: Plan, f: FieldPlan, array: Any, xp: Any) -> None:
         self.plan, self.xp, self.walked = f, xp, plan.schedule.axes
         self.device = array_api_compat.device(array)
-        self._rest = _remaining(f, self.walked)
-        self._places = [self._rest.geometry.positions(a, range(n), 0) for a, n in enumerate(plan.grid[self.walked :])]
+        self._rest = f.behind(self.walked)
+        self._places = self._rest.geometry.centres
         self._slabs = {index: array[(*index, ...)] for index in np.ndindex(*f.shape[: self.walked])}
         self._shifts: dict[Any, Shifts] = {}
 
@@ -165,21 +161,6 @@ class Slabs:
 def _behind(cells: Box | Points, walked: int) -> Box | Points:
     """Cells by the axes that remain."""
     return Points(cells.index[walked:]) if isinstance(cells, Points) else cells[walked:]
-
-
-def _remaining(f: FieldPlan, walked: int) -> FieldPlan:
-    """A field without the axes that are walked along."""
-    g = f.geometry
-    window = Window(g.window.lo[walked:], g.window.hi[walked:])
-    rest = replace(
-        g,
-        shape=g.shape[walked:],
-        window=window,
-        strides=g.strides[walked:],
-        dilation=g.dilation[walked:],
-        padding=g.padding[walked:],
-    )
-    return replace(f, geometry=rest, rules=f.rules[walked:], reads=window, ghosts=f.ghosts[walked:])
 
 
 class Singles:

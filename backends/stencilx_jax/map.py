@@ -113,10 +113,7 @@ def filling(plan: Plan, part: Part, value: Any, shape: Sequence[int]) -> Any:
         return jnp.broadcast_to(value, [*sizes, *shape])  # which keeps a Python number's weak type
     place, selected = positions(plan.values[part.owner].key, plan.frame.shape)
     frame = plan.frame.cells
-    if isinstance(part.cells, Points):
-        index = tuple(np.asarray(frame[axis])[i] for axis, i in enumerate(part.cells.index))
-    else:
-        index = np.ix_(*(np.asarray(frame[axis])[np.asarray(r)] for axis, r in enumerate(part.cells)))
+    index = tuple(np.asarray(cells)[i] for cells, i in zip(frame, part.index))
     taken = place[index]
     flat = jnp.broadcast_to(value, [*selected, *shape]).reshape([math.prod(selected), *shape])
     whole = taken.size == len(flat) and (taken.ravel() == np.arange(taken.size)).all()

@@ -8,7 +8,7 @@ gathers what a plane reads, evaluates the formulas and scatters the results.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ import numpy as np
 from jax import lax
 
 from stencilx.plan import Plan
-from stencilx.regions import Points
 from stencilx_jax.jaxprs import as_function
 from stencilx_jax.sweep import Read, Sweep, filling
 
@@ -40,8 +39,8 @@ class Order:
     plane: np.ndarray
 
 
-def run(sweep: Sweep, arrays: Sequence[Any], fixed: dict[Read, Any], direction: Sequence[int]) -> list[Any]:
-    """The updated fields after a forward sweep; an empty direction means cell by cell."""
+def run(sweep: Sweep, arrays: Mapping[int, Any], fixed: dict[Read, Any], direction: Sequence[int]) -> list[Any]:
+    """The updated fields, given by number, after a forward sweep; an empty direction means cell by cell."""
     plan = sweep.plan
     order = _order(plan, direction)
     kernels = sorted({k for value in plan.values if (k := value.kernel) is not None})
@@ -69,9 +68,7 @@ def run(sweep: Sweep, arrays: Sequence[Any], fixed: dict[Read, Any], direction: 
 
 
 def _order(plan: Plan, direction: Sequence[int]) -> Order:
-    owner = np.full(plan.grid, -1, np.int32)
-    for part in plan.parts:
-        owner[part.cells.index if isinstance(part.cells, Points) else np.ix_(*part.cells)] = part.owner
+    owner = plan.owners()
     cells = np.flatnonzero(owner.ravel() >= 0)
     plane = np.arange(owner.size)
     if direction:
@@ -114,9 +111,8 @@ def _tables(
 
 def _centres(plan: Plan, number: int) -> np.ndarray:
     """Where each cell writes, in the raveled array."""
-    g = plan.fields[number].geometry
-    places = [np.asarray(g.positions(axis, range(n), 0)) for axis, n in enumerate(plan.grid)]
-    return np.ravel_multi_index(np.ix_(*places), g.shape).ravel().astype(np.int32)
+    places, _ = plan.fields[number].sources((0,) * len(plan.grid), plan.grid)
+    return places.ravel().astype(np.int32)
 
 
 def _results(

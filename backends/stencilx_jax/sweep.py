@@ -28,7 +28,7 @@ from stencilx.boundary import Constant, IndexRule
 from stencilx.fields import FieldPlan, ghost_cells
 from stencilx.plan import Plan
 from stencilx.regions import Box, Points
-from stencilx.window import Geometry, Offset, Window
+from stencilx.window import Offset, Window
 from stencilx_jax.jaxprs import as_function, parted
 from stencilx_jax.shifts import Shifts, along, replaced, sliced
 from stencilx_jax.trace import JaxFormula
@@ -93,8 +93,8 @@ def fits(plan: Plan, axes: int) -> bool:
     return math.prod(len(_bands(plan, axis, boxes)) for axis in range(axes)) <= BANDS
 
 
-def run(sweep: Sweep, arrays: Sequence[Any], fixed: dict[Read, Any], axes: int) -> list[Any]:
-    """The updated fields after a forward sweep."""
+def run(sweep: Sweep, arrays: Mapping[int, Any], fixed: dict[Read, Any], axes: int) -> list[Any]:
+    """The updated fields, given by number, after a forward sweep."""
     plan = sweep.plan
     current = {number: _extended(plan.fields[number], arrays[number], axes) for number in plan.updates}
     boxes = [(part.owner, part.cells) for part in plan.parts if not isinstance(part.cells, Points)]
@@ -303,7 +303,7 @@ def _write_slab(sweep: Sweep, level: int, slabs: Slabs, boxes: Sequence[tuple[in
 
     def of_slab(number: int, slab: Any) -> Shifts:
         if id(slab) not in shifts:
-            shifts[id(slab)] = Shifts(_remaining(plan.fields[number], level), slab, plan.grid[level:])
+            shifts[id(slab)] = Shifts(plan.fields[number].behind(level), slab, plan.grid[level:])
         return shifts[id(slab)]
 
     new = dict(slabs.current)
@@ -327,24 +327,6 @@ def _write_slab(sweep: Sweep, level: int, slabs: Slabs, boxes: Sequence[tuple[in
         for number, result in zip(plan.updates, results):
             new[number] = _put_box(new[number], result.astype(new[number].dtype), plan.fields[number], level, cells)
     return new
-
-
-def _remaining(f: FieldPlan, level: int) -> FieldPlan:
-    """A field's plan on the axes that are left."""
-    g = f.geometry
-    geometry = Geometry(
-        g.field,
-        g.shape[level:],
-        Window(g.window.lo[level:], g.window.hi[level:]),
-        g.strides[level:],
-        g.dilation[level:],
-        g.padding[level:],
-    )
-    if isinstance(f.reads, Window):
-        reads: Any = Window(f.reads.lo[level:], f.reads.hi[level:])
-    else:
-        reads = tuple(sorted({offset[level:] for offset in f.reads}))
-    return replace(f, geometry=geometry, rules=f.rules[level:], reads=reads, ghosts=f.ghosts[level:])
 
 
 def _vectorised(formula: JaxFormula, reads: Sequence[Any], uniform: Sequence[Any], cells: Box) -> list[Any]:

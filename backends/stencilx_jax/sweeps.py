@@ -11,7 +11,6 @@ import numpy as np
 from jax import lax
 
 from stencilx.plan import Plan, forward
-from stencilx.regions import Points
 from stencilx_jax import map as maps
 from stencilx_jax import planes, sweep
 from stencilx_jax.shifts import Shifts, sliced
@@ -53,14 +52,12 @@ def _scheduled(all_of_it: Sweep, arrays: Sequence[Any], fixed: dict[Read, Any]) 
     updated = {number: arrays[number] for number in plan.updates}
 
     def nested(updated: dict[int, Any], fixed: dict[Read, Any]) -> list[Any]:
-        whole = [updated.get(number, array) for number, array in enumerate(arrays)]
         if sweep.fits(plan, schedule.axes):
-            return sweep.run(all_of_it, whole, fixed, schedule.axes)
-        return planes.run(all_of_it, whole, fixed, ())
+            return sweep.run(all_of_it, updated, fixed, schedule.axes)
+        return planes.run(all_of_it, updated, fixed, ())
 
     def wavefront(updated: dict[int, Any], fixed: dict[Read, Any]) -> list[Any]:
-        whole = [updated.get(number, array) for number, array in enumerate(arrays)]
-        return planes.run(all_of_it, whole, fixed, schedule.direction)
+        return planes.run(all_of_it, updated, fixed, schedule.direction)
 
     if schedule.name == "wavefront":
         return wavefront(updated, fixed)
@@ -83,8 +80,7 @@ def _filled(plan: Plan, owner: int, value: Any) -> Any:
     grid = jnp.zeros(plan.grid, jnp.result_type(value))
     for part in plan.parts:
         if part.owner == owner:
-            cells = part.cells.index if isinstance(part.cells, Points) else np.ix_(*part.cells)
-            grid = grid.at[cells].set(maps.filling(plan, part, value, ()))
+            grid = grid.at[part.index].set(maps.filling(plan, part, value, ()))
     return grid
 
 
@@ -92,5 +88,4 @@ def _result(plan: Plan, number: int, state: Any) -> Any:
     """The whole field for sscan, the cells that were written for kscan."""
     if plan.into_copy:
         return state
-    g = plan.fields[number].geometry
-    return sliced(state, [g.positions(axis, range(n), 0) for axis, n in enumerate(plan.grid)])
+    return sliced(state, plan.fields[number].geometry.centres)
