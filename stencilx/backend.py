@@ -52,11 +52,18 @@ class WindowSpec:
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a call, with the places of the fields in it."""
+    """The arguments of a call.
+
+    Attributes:
+        args, kwargs: as the kernel gets them, but with whole arrays as fields.
+        fields: the places of the fields in `args`.
+        walls: the values of boundary rules that are no plain numbers, as slots of the plan's rules count them.
+    """
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     fields: tuple[int, ...]
+    walls: tuple[Any, ...] = ()
 
     def with_fields(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Positional and keyword arguments with the fields replaced by `values` (windows, or arrays)."""
@@ -117,7 +124,7 @@ class Backend(Protocol):
         ...
 
     def signature(self, arguments: Arguments) -> Hashable:
-        """What a trace depends on: shapes and dtypes of arrays, values of everything else."""
+        """What a trace and a plan depend on: shapes and dtypes of arrays, also of walls; values of everything else."""
         ...
 
     def joined(self, array: Any, joins: Sequence[Any]) -> Any:

@@ -1,40 +1,150 @@
 """Boundary rules: what a read outside the array gives.
 
-A rule is a value. It stands on one side of one axis of one field; `resolve` turns every way to write `boundary=` into
-one rule for each side. Along an axis of 4 cells `a b c d`, with two ghosts on each side:
+A rule is a value. It stands on one side of one axis of one field. Along an axis of 4 cells `a b c d`, with two ghosts
+on each side, the rules that copy cells and those that NumPy's words name are
 
-    Constant(v)    v v | a b c d | v v
-    Wrap()         c d | a b c d | a b
-    Edge()         a a | a b c d | d d
-    Reflect()      c b | a b c d | c b      the end cell is the mirror
-    Symmetric()    b a | a b c d | d c      the mirror lies between the end cell and its ghost
+    Constant(v)      v v | a b c d | v v
+    Wrap()           c d | a b c d | a b
+    Edge()           a a | a b c d | d d
+    Reflect()        c b | a b c d | c b      the end cell is the mirror
+    Symmetric()      b a | a b c d | d c      the mirror lies between the end cell and its ghost
 
-Any depth works: a reflection that runs out of cells turns round again, as in `numpy.pad`. Axes are extended in order,
-axis 0 first, each on what is there already: that is what corners hold.
+and the others are formulas. In their docstrings `G[k]` is the k-th ghost, counted away from the array, and `u[j]` the
+j-th cell, counted inwards from the end cell `u[0]`, on either side alike. A wall lies at the *face*, half a cell
+outside the end cell's centre, or at the *node*, which is the end cell itself; its normal `n` points out of the array:
+
+    at="face"    G[2]  G[1] | u[0]  u[1]        at="node"    G[2]  G[1]  u[0]  u[1]
+                      n <-- |                                       n <-- |
+
+Any depth works: a mirror that runs out of cells turns round at the other end, as in `numpy.pad`. Axes are extended in
+order, axis 0 first, each on what is there already: that is what corners hold. A value of a rule is a number, an array
+over the face, or a function of some of the kernel's parameters by name, `Dirichlet(lambda t: jnp.sin(t))`. An array has
+the shape of the field without the rule's axis, or one that broadcasts to it; beyond its own ends it goes on as the
+other axes' copying rules say, and otherwise with its last value. Gradients flow through the values of all rules.
 """
 
 from __future__ import annotations
 
+import inspect
+import math
 import numbers
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
-from stencilx.errors import BoundaryError, did_you_mean, plural
+from stencilx.errors import BoundaryError
 
-__all__ = ["Constant", "Edge", "Reflect", "Rule", "Symmetric", "Wrap"]
+__all__ = [
+    "Constant",
+    "Dirichlet",
+    "Edge",
+    "Extrapolate",
+    "Neumann",
+    "Reflect",
+    "Robin",
+    "Rule",
+    "Symmetric",
+    "Wrap",
+]
+
+Cell = Callable[[int], Any]
+"""What stands at an index of the axis."""
 
 
 @dataclass(frozen=True)
-class Constant:
-    """Every ghost has the same value.
+class Slot:
+    """Stands in a plan's rules for a value that only a call knows: the number of the array that comes with it."""
+
+    number: int
+    text: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one side of one axis gives to reads beyond it.
+
+    Attributes:
+        VALUES: the names of what may be a number, an array or a function.
+        divides: whether the formula has fractions, so that an integer field becomes float.
+    """
+
+    VALUES: ClassVar[tuple[str, ...]] = ()
+    divides: ClassVar[bool] = False
+
+    @property
+    def copies(self) -> bool:
+        """Whether a ghost is a copy of one cell, the one at `index`."""
+        return False
+
+    @property
+    def least(self) -> int:
+        """The shortest axis on which the rule has a meaning."""
+        return 1
+
+    def index(self, position: int, length: int) -> int:
+        """The cell that stands in for `position`, which may lie outside `0..length-1`."""
+        raise NotImplementedError
+
+    def ghost(self, position: int, length: int, cell: Cell) -> Any:
+        """The value at a position outside the axis, from those of cells. Works on numbers and on whole slices."""
+        return cell(self.index(position, length))
+
+    def _from_wall(self, position: int, length: int, cell: Cell) -> tuple[int, Cell]:
+        """The depth of a ghost, and the cells counted inwards from its end of the axis."""
+
+        def inwards(j: int) -> Any:
+            place = j if position < 0 else length - 1 - j
+            return cell(place) if 0 <= place < length else self.ghost(place, length, cell)
+
+        return (-position if position < 0 else position - length + 1), inwards
+
+    def _check_values(self) -> None:
+        for name in self.VALUES:
+            value = getattr(self, name)
+            if isinstance(value, np.generic):  # a NumPy scalar counts as the number that it is
+                object.__setattr__(self, name, value.item())
+            elif not isinstance(value, (numbers.Number, Slot)) and not callable(value) and not is_array(value):
+                raise BoundaryError(
+                    f"{name!r} of {type(self).__name__} must be a number, an array or a function of the kernel's "
+                    f"parameters, not {type(value).__name__}.",
+                    hint="for a list write np.array([...])." if isinstance(value, (list, tuple)) else None,
+                )
+
+    def _text(self, name: str) -> str:
+        value = getattr(self, name)
+        if is_array(value):
+            return f"array{tuple(value.shape)}"
+        return function_text(value) if callable(value) else str(value)
+
+    def __str__(self) -> str:
+        return type(self).__name__.lower()
+
+
+def function_text(function: Callable[..., Any]) -> str:
+    """A function of parameters as people write it: `inflow(t)`."""
+    try:
+        names = ", ".join(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        names = "..."
+    return f"{getattr(function, '__name__', 'function').strip('<>')}({names})"
+
+
+def is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+@dataclass(frozen=True)
+class Constant(Rule):
+    """Every ghost has the same value: `G[k] = value`.
 
     Args:
-        value: a number. It joins the dtype as a Python number does in NumPy: 1.5 around an integer field makes the
-            field float before the kernel sees it; 0 fits every dtype.
+        value: a number, an array over the face or a function of parameters. It joins the dtype as it does in NumPy: 1.5
+            around an integer field makes the field float before the kernel sees it; 0 fits every dtype.
 
     Example:
         >>> import numpy as np, stencilx as sx
@@ -44,52 +154,102 @@ class Constant:
                [1., 2., 9.]], dtype=float32)
     """
 
+    VALUES = ("value",)
     value: Any = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.value, numbers.Number):
-            raise BoundaryError(
-                f"the constant of a boundary must be a number, not {type(self.value).__name__}.",
-                hint="for a value that is traced or varies, write the ghost cells with a region: F[0] = ...",
-            )
-        if isinstance(self.value, np.generic):  # a NumPy scalar counts as the number that it is
-            object.__setattr__(self, "value", self.value.item())
+        self._check_values()
+
+    @property
+    def least(self) -> int:
+        return 0
+
+    def ghost(self, position: int, length: int, cell: Cell) -> Any:
+        return self.value
 
     def __str__(self) -> str:
-        return f"constant {self.value}"
+        return f"constant {self._text('value')}"
 
 
 @dataclass(frozen=True)
-class IndexRule:
-    """A ghost copies a cell of the array: the base of all rules but `Constant`."""
+class Wrap(Rule):
+    """Periodic: after the last cell comes the first one again (`numpy.pad` mode "wrap").
+
+    Args:
+        add: what is gained in going once round towards higher indices, and lost the other way: for a coordinate, the
+            period.
+        shared: whether the last node is the first one again, as in `linspace(0, 2*pi, n)`; the period is then `n - 1`
+            cells.
+
+    Example:
+        >>> import numpy as np, stencilx as sx
+        >>> angle = np.array([0.0, 90.0, 180.0, 270.0], np.float32)
+        >>> step = sx.kmap(lambda x: x[1] - x[0], padding=((0, 1),), boundary=sx.boundary.Wrap(add=360.0))
+        >>> np.asarray(step(angle))
+        array([90., 90., 90., 90.], dtype=float32)
+    """
+
+    VALUES = ("add",)
+    add: Any = 0
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_values()
+
+    @property
+    def copies(self) -> bool:
+        return isinstance(self.add, numbers.Number) and self.add == 0
+
+    @property
+    def least(self) -> int:
+        return 2 if self.shared else 1
 
     def index(self, position: int, length: int) -> int:
-        """The cell that stands in for `position`, which may lie outside `0..length-1`."""
-        raise NotImplementedError
+        return position % (length - self.shared)
+
+    def ghost(self, position: int, length: int, cell: Cell) -> Any:
+        copy = cell(self.index(position, length))
+        return copy if self.copies else copy + (position // (length - self.shared)) * self.add
 
     def __str__(self) -> str:
-        return type(self).__name__.lower()
+        gained = "" if self.copies else f", adding {self._text('add')}"
+        return f"wrap{gained}{', last node shared' if self.shared else ''}"
 
 
 @dataclass(frozen=True)
-class Wrap(IndexRule):
-    """Periodic: after the last cell comes the first one again (`numpy.pad` mode "wrap")."""
+class Edge(Rule):
+    """The end cell goes on for ever, `G[k] = u[0]` (`numpy.pad` mode "edge", scipy's "nearest")."""
 
-    def index(self, position: int, length: int) -> int:
-        return position % length
-
-
-@dataclass(frozen=True)
-class Edge(IndexRule):
-    """The end cell goes on for ever (`numpy.pad` mode "edge", scipy's "nearest")."""
+    @property
+    def copies(self) -> bool:
+        return True
 
     def index(self, position: int, length: int) -> int:
         return min(max(position, 0), length - 1)
 
 
 @dataclass(frozen=True)
-class Reflect(IndexRule):
-    """Mirrored at the end cell, which is not repeated (`numpy.pad` mode "reflect", scipy's "mirror")."""
+class Reflect(Rule):
+    """Mirrored at the end cell, which is not repeated (`numpy.pad` mode "reflect", scipy's "mirror").
+
+    Args:
+        odd: whether the mirror image is turned round the end cell's value, so that a slope goes on:
+            `G[k] = 2*u[0] - u[k]` instead of `u[k]` (NumPy's `reflect_type="odd"`).
+
+    Example:
+        >>> import numpy as np, stencilx as sx
+        >>> window = sx.kmap(lambda x: x, kernel_size=3, padding="same", boundary=sx.boundary.Reflect(odd=True))
+        >>> np.asarray(window(np.array([1, 3, 4], np.int32)))
+        array([[-1,  1,  3],
+               [ 1,  3,  4],
+               [ 3,  4,  5]], dtype=int32)
+    """
+
+    odd: bool = False
+
+    @property
+    def copies(self) -> bool:
+        return not self.odd
 
     def index(self, position: int, length: int) -> int:
         if length == 1:
@@ -97,135 +257,253 @@ class Reflect(IndexRule):
         position %= 2 * (length - 1)
         return min(position, 2 * (length - 1) - position)
 
+    def ghost(self, position: int, length: int, cell: Cell) -> Any:
+        if not self.odd or length == 1:
+            return cell(self.index(position, length))
+        depth, u = self._from_wall(position, length, cell)
+        return 2 * u(0) - u(depth)
+
+    def __str__(self) -> str:
+        return "odd reflect" if self.odd else "reflect"
+
 
 @dataclass(frozen=True)
-class Symmetric(IndexRule):
-    """Mirrored outside the end cell, which is repeated (`numpy.pad` mode "symmetric", scipy's "reflect")."""
+class Symmetric(Rule):
+    """Mirrored outside the end cell, which is repeated (`numpy.pad` mode "symmetric", scipy's "reflect").
+
+    Args:
+        odd: whether the mirror image is turned round the end cell's value: `G[k] = 2*u[0] - u[k-1]` instead of `u[k-1]`
+            (NumPy's `reflect_type="odd"`). For what changes its sign at a wall, as a velocity normal to it does, take
+            `Dirichlet(0.0)`.
+    """
+
+    odd: bool = False
+
+    @property
+    def copies(self) -> bool:
+        return not self.odd
 
     def index(self, position: int, length: int) -> int:
         position %= 2 * length
         return min(position, 2 * length - 1 - position)
 
+    def ghost(self, position: int, length: int, cell: Cell) -> Any:
+        if not self.odd:
+            return cell(self.index(position, length))
+        depth, u = self._from_wall(position, length, cell)
+        return 2 * u(0) - u(depth - 1)
 
-Rule = Constant | IndexRule
-Sides = tuple[Rule, Rule]
-
-_SHORTHANDS: dict[str, Rule] = {"wrap": Wrap(), "edge": Edge(), "reflect": Reflect(), "symmetric": Symmetric()}
-_OTHER_LIBRARIES = {
-    "nearest": "scipy's 'nearest' is 'edge' here, as in NumPy.",
-    "replicate": "PyTorch's 'replicate' is 'edge' here, as in NumPy.",
-    "mirror": "scipy's 'mirror' is 'reflect' here, as in NumPy (scipy's own 'reflect' is 'symmetric').",
-    "periodic": "a periodic axis is 'wrap' here, as in NumPy.",
-    "circular": "a periodic axis is 'wrap' here, as in NumPy.",
-    "grid-wrap": "scipy's 'grid-wrap' is 'wrap' here, as in NumPy.",
-    "grid-mirror": "scipy's 'grid-mirror' is 'symmetric' here, as in NumPy.",
-    "constant": "for a constant give the number itself: boundary=0.0.",
-    "zero": "for zeros give the number itself: boundary=0.0.",
-    "zeros": "for zeros give the number itself: boundary=0.0.",
-}
-
-
-def as_rule(value: Any) -> Rule:
-    """A number, a NumPy name or a rule, as a rule."""
-    if isinstance(value, (Constant, IndexRule)):
-        return value
-    if isinstance(value, str):
-        if value in _SHORTHANDS:
-            return _SHORTHANDS[value]
-        hint = _OTHER_LIBRARIES.get(value) or did_you_mean(value, _SHORTHANDS)
-        raise BoundaryError(f"there is no boundary rule {value!r}.", hint=hint)
-    if isinstance(value, type) and issubclass(value, (Constant, IndexRule)):
-        raise BoundaryError(f"{value.__name__} is a class: write {value.__name__}().")
-    if isinstance(value, numbers.Number):
-        return Constant(value)
-    raise BoundaryError(
-        f"a boundary rule must be a number, a name or a rule of stencilx.boundary, not {value!r}.",
-        hint="by axis: {0: 'wrap', 1: 'edge'}; by side: {0: ('edge', 1.0)}; by field: {'u': 'wrap', 'h': 0.0}.",
-    )
-
-
-def resolve(boundary: Any, ndim: int, axis_names: Mapping[str, int], field: str) -> tuple[Sides, ...]:
-    """One rule for each side of each axis of a field. Axes that a dict leaves out hold zeros outside."""
-    if not isinstance(boundary, Mapping):
-        rule = as_rule(boundary)
-        return ((rule, rule),) * ndim
-    sides: list[Sides] = [(Constant(0), Constant(0))] * ndim
-    for key, value in boundary.items():
-        sides[_axis(key, ndim, axis_names, field)] = _both_sides(value)
-    return tuple(sides)
-
-
-def _axis(key: Any, ndim: int, axis_names: Mapping[str, int], field: str) -> int:
-    if isinstance(key, str):
-        if key in axis_names:
-            return axis_names[key]
-        raise BoundaryError(f"boundary names axis {key!r} of field {field!r}, and there is no such axis.")
-    if isinstance(key, numbers.Integral) and -ndim <= int(key) < ndim:
-        return int(key) % ndim
-    raise BoundaryError(f"boundary names axis {key!r}, but field {field!r} has {plural(ndim, 'axis')}.")
-
-
-def _both_sides(value: Any) -> Sides:
-    if isinstance(value, (tuple, list)):
-        if len(value) != 2:
-            raise BoundaryError(f"the boundary of one axis is a rule or (before, after), not {value!r}.")
-        return (as_rule(value[0]), as_rule(value[1]))
-    rule = as_rule(value)
-    return (rule, rule)
-
-
-def boundary_constants(rules: Sequence[Sides]) -> tuple[Any, ...]:
-    """The numbers that may lie outside a field and so join its dtype; 0 fits every dtype and is left out."""
-    values = (rule.value for sides in rules for rule in sides if isinstance(rule, Constant))
-    return tuple(value for value in values if value != 0)
-
-
-def check_fits(constants: Sequence[Any], dtype: str, field: str) -> None:
-    """A whole number outside an integer field must be one of its dtype: no silent overflow."""
-    name = dtype.split(".")[-1]  # "torch.uint8"
-    if not re.fullmatch(r"u?int\d+", name):
-        return
-    limits = np.iinfo(name)
-    for value in constants:
-        if isinstance(value, int) and not isinstance(value, bool) and not limits.min <= value <= limits.max:
-            raise BoundaryError(
-                f"the boundary value {value} does not fit field {field!r} of dtype {dtype}.",
-                hint=f"convert the field first, or give the value as a float: {float(value)}.",
-            )
+    def __str__(self) -> str:
+        return "odd symmetric" if self.odd else "symmetric"
 
 
 @dataclass(frozen=True)
-class Run:
-    """Ghosts that copy `count` cells from `start` on, going up (step 1), down (-1) or standing still (0)."""
+class Extrapolate(Rule):
+    """Ghosts go on as the polynomial through the last cells; nothing is known of a wall there.
 
-    start: int
-    step: int
-    count: int
+    Of order 0 `G[k] = u[0]`, of order 1 `G[k] = (k+1)*u[0] - k*u[1]`, in general Lagrange's formula on `order + 1`
+    cells with the weights `(-1)^j * k/(k+j) * C(k+order, order) * C(order, j)`, which are whole numbers.
+
+    Args:
+        order: the degree of the polynomial, 0 or more.
+
+    Example:
+        >>> import numpy as np, stencilx as sx
+        >>> slope = sx.kmap(lambda u: (u[1] - u[-1]) / 2, padding="same", boundary=sx.boundary.Extrapolate(1))
+        >>> np.asarray(slope(np.array([0.0, 1.0, 4.0, 9.0, 16.0], np.float32)))
+        array([1., 2., 4., 6., 7.], dtype=float32)
+    """
+
+    order: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.order, bool) or not isinstance(self.order, numbers.Integral) or self.order < 0:
+            raise BoundaryError(f"the order of Extrapolate must be a whole number, 0 or more, not {self.order!r}.")
+
+    @property
+    def least(self) -> int:
+        return int(self.order) + 1
+
+    def ghost(self, position: int, length: int, cell: Cell) -> Any:
+        k, u = self._from_wall(position, length, cell)
+        m, total = int(self.order), None
+        for j in range(m + 1):
+            weight = (-1) ** j * math.comb(k + m, m) * math.comb(m, j) * k // (k + j)
+            term = u(j) if weight == 1 else weight * u(j)
+            total = term if total is None else total + term
+        return total
+
+    def __str__(self) -> str:
+        return f"extrapolate of order {self.order}"
 
 
-def ghost_runs(rule: IndexRule, places: Iterable[int], length: int) -> list[Run]:
-    """The cells that ghosts at these places copy, in order, as few runs as may be."""
-    runs: list[Run] = []
-    for place in places:
-        index = rule.index(place, length)
-        last = runs[-1] if runs else None
-        step = index - (last.start + last.step * (last.count - 1)) if last else 0
-        if last and last.count == 1 and step in (-1, 0, 1):
-            runs[-1] = Run(last.start, step, 2)
-        elif last and step == last.step:
-            runs[-1] = Run(last.start, step, last.count + 1)
-        else:
-            runs.append(Run(index, 1, 1))
-    return runs
+@dataclass(frozen=True)
+class _Wall(Rule):
+    """A wall with a condition, at the face or at the node."""
+
+    def _check_place(self, at: str) -> None:
+        if at not in ("face", "node"):
+            raise BoundaryError(
+                f"{type(self).__name__} stands at='face' (half a cell outside the end cell) or at='node' (the end "
+                f"cell itself), not at={at!r}."
+            )
+
+    @property
+    def least(self) -> int:
+        return 2 if getattr(self, "at", "face") == "node" else 1
+
+    def _check_dx(self, dx: Any) -> None:
+        if isinstance(dx, (int, float)) and not dx > 0:
+            raise BoundaryError(f"dx of {type(self).__name__}, the distance of two cells, must be positive, not {dx}.")
 
 
-def check_not_empty(
-    rules: Sequence[Sides], shape: Sequence[int], ghosts: Sequence[tuple[int, int]], field: str
-) -> None:
-    """A ghost of an empty axis has nothing to copy."""
-    for axis, (sides, length, counts) in enumerate(zip(rules, shape, ghosts, strict=True)):
-        for rule, count in zip(sides, counts, strict=True):
-            if count and not length and isinstance(rule, IndexRule):
+@dataclass(frozen=True)
+class Dirichlet(_Wall):
+    """The wall has a given value, `u = value`, to second order.
+
+    `G[k] = 2*value - u[k-1]` at a face; `G[k] = 2*value - u[k]` at a node. At a node the end cell is the wall: give it
+    the value by a region, `F[0] = value`, or in the initial state; here it serves to make ghosts further out.
+
+    Args:
+        value: the value at the wall: a number, an array over the face or a function of parameters.
+        at: where the wall lies, "face" or "node".
+
+    Example:
+        >>> import numpy as np, stencilx as sx
+        >>> wall = sx.boundary.Dirichlet(1.0)
+        >>> second = sx.kmap(lambda u: u[-1] - 2 * u[0] + u[1], padding="same", boundary={0: (wall, "edge")})
+        >>> np.asarray(second(np.array([1.5, 2.5, 3.5], np.float32)))
+        array([ 0.,  0., -1.], dtype=float32)
+    """
+
+    VALUES = ("value",)
+    value: Any
+    at: str = "face"
+
+    def __post_init__(self) -> None:
+        self._check_values()
+        self._check_place(self.at)
+
+    def ghost(self, position: int, length: int, cell: Cell) -> Any:
+        k, u = self._from_wall(position, length, cell)
+        return 2 * self.value - u(k - 1 if self.at == "face" else k)
+
+    def __str__(self) -> str:
+        return f"dirichlet {self._text('value')} at the {self.at}"
+
+
+@dataclass(frozen=True)
+class Neumann(_Wall):
+    """The slope along the outward normal is given, `du/dn = slope`, to second order.
+
+    `G[k] = u[k-1] + (2*k-1)*dx*slope` at a face; `G[k] = u[k] + 2*k*dx*slope` at a node. Before the first cell `du/dn`
+    is `-du/dx`, after the last one it is `du/dx`; a positive slope lets heat flow in on both sides. `Neumann(0.0)` is a
+    wall without flux.
+
+    Args:
+        slope: a number, an array over the face or a function of parameters, in units of the field per length.
+        dx: the distance of two cells along the axis. May be left out where the slope is the number 0.
+        at: where the wall lies, "face" or "node".
+
+    Example:
+        >>> import numpy as np, stencilx as sx
+        >>> window = sx.kmap(lambda u: u, kernel_size=3, padding="same", boundary=sx.boundary.Neumann(2.0, dx=0.5))
+        >>> np.asarray(window(np.array([3.0, 5.0], np.float32)))
+        array([[4., 3., 5.],
+               [3., 5., 6.]], dtype=float32)
+    """
+
+    VALUES = ("slope", "dx")
+    slope: Any
+    dx: Any = None
+    at: str = "face"
+
+    def __post_init__(self) -> None:
+        if self.dx is None:
+            if not (isinstance(self.slope, numbers.Number) and self.slope == 0):
                 raise BoundaryError(
-                    f"axis {axis} of field {field!r} is empty: boundary {str(rule)!r} has no cell to copy."
+                    "Neumann needs dx, the distance of two cells: the ghosts depend on it.",
+                    hint="write Neumann(slope, dx=...); only Neumann(0.0) goes without.",
                 )
+            object.__setattr__(self, "dx", 1)
+        self._check_values()
+        self._check_place(self.at)
+        self._check_dx(self.dx)
+
+    @property
+    def copies(self) -> bool:
+        return isinstance(self.slope, numbers.Number) and self.slope == 0
+
+    def index(self, position: int, length: int) -> int:
+        return (Symmetric() if self.at == "face" else Reflect()).index(position, length)
+
+    def ghost(self, position: int, length: int, cell: Cell) -> Any:
+        if self.copies:
+            return cell(self.index(position, length))
+        k, u = self._from_wall(position, length, cell)
+        if self.at == "face":
+            return u(k - 1) + (2 * k - 1) * self.dx * self.slope
+        return u(k) + 2 * k * self.dx * self.slope
+
+    def __str__(self) -> str:
+        return f"neumann slope {self._text('slope')} at the {self.at}"
+
+
+@dataclass(frozen=True)
+class Robin(_Wall):
+    """Value and slope along the outward normal are tied, `a*u + b*du/dn = g`, to second order.
+
+    At a node the slope follows from the end cell: `G[k] = u[k] + 2*k*dx * (g - a*u[0])/b`. At a face value and slope
+    are those between the end cell and its ghost, `(u[0] + G[1])/2` and `(G[1] - u[0])/dx`; hence
+    `G[k] = u[k-1] + (2*k-1) * (G[1] - u[0])` with `G[1] = (2*dx*g + (2*b - a*dx)*u[0]) / (2*b + a*dx)`.
+
+    Args:
+        a, b, g: numbers, arrays over the face or functions of parameters.
+        dx: the distance of two cells along the axis.
+        at: where the wall lies, "face" or "node". At a node b must not be 0: that would be Dirichlet's condition.
+
+    Example:
+        A wall that radiates, `du/dx = 2*(u - 1)` on the left: the outward normal points to the left, so that this is
+        `2*u + du/dn = 2`.
+
+        >>> import numpy as np, stencilx as sx
+        >>> wall = sx.boundary.Robin(2.0, 1.0, 2.0, dx=0.5, at="node")
+        >>> window = sx.kmap(lambda u: u, kernel_size=3, padding="same", boundary={0: (wall, 1.0)})
+        >>> np.asarray(window(np.array([4.0, 2.0, 1.0], np.float32)))[0]
+        array([-4.,  4.,  2.], dtype=float32)
+    """
+
+    VALUES = ("a", "b", "g", "dx")
+    divides = True
+    a: Any
+    b: Any
+    g: Any
+    dx: Any
+    at: str = "face"
+
+    def __post_init__(self) -> None:
+        self._check_values()
+        self._check_place(self.at)
+        self._check_dx(self.dx)
+        known = all(isinstance(value, numbers.Number) for value in (self.a, self.b, self.dx))
+        divisor = self.b if self.at == "node" else 2 * self.b + self.a * self.dx if known else 1
+        if isinstance(divisor, numbers.Number) and divisor == 0:
+            what = "b is 0" if self.at == "node" else "2*b + a*dx is 0"
+            raise BoundaryError(
+                f"Robin's condition at the {self.at} has no ghost where {what}.",
+                hint="for a given value take Dirichlet(value, at='node')."
+                if self.at == "node"
+                else "with the outward normal a and b have the same sign at a wall that loses heat.",
+            )
+
+    def ghost(self, position: int, length: int, cell: Cell) -> Any:
+        k, u = self._from_wall(position, length, cell)
+        a, b, g, dx = self.a, self.b, self.g, self.dx
+        if self.at == "node":
+            return u(k) + 2 * k * dx * ((g - a * u(0)) / b)
+        first = (2 * dx * g + (2 * b - a * dx) * u(0)) / (2 * b + a * dx)
+        return first if k == 1 else u(k - 1) + (2 * k - 1) * (first - u(0))
+
+    def __str__(self) -> str:
+        a, b, g = map(self._text, ("a", "b", "g"))
+        return f"robin {a}*u + {b}*du/dn = {g} at the {self.at}"

@@ -54,6 +54,15 @@ def parameters(kernel: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
+def defaults(kernel: Callable[..., Any]) -> dict[str, Any]:
+    """The values of a kernel's parameters that a call may leave out."""
+    try:
+        found = inspect.signature(kernel).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    return {p.name: p.default for p in found if p.default is not p.empty}
+
+
 def described(value: Any) -> Hashable:
     """What a kernel's dtypes may depend on: shapes and dtypes of arrays, kinds of numbers, all other values."""
     if isinstance(value, (tuple, list)):

@@ -9,8 +9,8 @@ the distance is negative in that order, and sees the old value otherwise:
     c x .      a schedule is right if every carried read is computed before its reader
 
 From the distances follow the schedules: none is carried -> `parallel`; each is carried along one of the leading axes ->
-`rows`; otherwise `cells`, or `wavefront` along a direction in which all distances are negative. A ghost that copies a
-cell stands for that cell, so near walls there are further distances.
+`rows`; otherwise `cells`, or `wavefront` along a direction in which all distances are negative. A ghost stands
+for the cells it is made from, so near walls there are further distances.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from stencilx.boundary import IndexRule, Rule
 from stencilx.errors import ScheduleError, did_you_mean, join
 from stencilx.fields import FieldPlan, ghost_cells
+from stencilx.walls import Sides, sources
 from stencilx.window import Geometry, Offset
 
 SCHEDULES = ("auto", "parallel", "rows", "cells", "wavefront")
@@ -100,7 +100,7 @@ def carried_reads(f: FieldPlan, grid: Sequence[int], reverse: bool) -> Iterator[
                 yield Carried(f.name, offset, distance)
 
 
-def _distances(g: Geometry, rules: tuple[Rule, Rule], axis: int, tap: int, cells: int) -> set[int]:
+def _distances(g: Geometry, rules: Sides, axis: int, tap: int, cells: int) -> set[int]:
     """Distances in cells, along one axis, between a reader and the writers of what it reads."""
     length, stride = g.shape[axis], g.strides[axis]
     places = g.positions(axis, range(cells), tap)
@@ -108,10 +108,8 @@ def _distances(g: Geometry, rules: tuple[Rule, Rule], axis: int, tap: int, cells
     before = sum(places[cell] < 0 for cell in ghosts)
     readers = [(tap * g.dilation[axis], range(before, before + cells - len(ghosts)))]
     for cell in ghosts:
-        rule = rules[0 if places[cell] < 0 else 1]
-        if isinstance(rule, IndexRule):
-            offset = rule.index(places[cell], length) - g.position(axis, cell, 0)
-            readers.append((offset, range(cell, cell + 1)))
+        made_of = sources(rules[0 if places[cell] < 0 else 1], places[cell], length)
+        readers += [(source - g.position(axis, cell, 0), range(cell, cell + 1)) for source in made_of]
     distances = ((offset // stride, some) for offset, some in readers if offset % stride == 0)
     return {d for d, some in distances if max(some.start, -d) < min(some.stop, cells - d)}  # the writer is a cell, too
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from stencilx.backend import Arguments, Backend, Formula, Leaf
-from stencilx.boundary import Sides
 from stencilx.errors import join, plural
 from stencilx.fields import FieldPlan
 from stencilx.plan import Plan, RegionValue
@@ -96,14 +95,9 @@ def _field_lines(f: FieldPlan, array: str) -> Iterator[str]:
     if any(map(any, f.geometry.padding)):
         yield f"  padding     {', '.join(map(str, f.geometry.padding))}"
     for axis, (sides, counts) in enumerate(zip(f.rules, f.ghosts, strict=True)):
-        if any(counts):
-            yield f"  outside     axis {axis}: {_sides_text(sides, counts)}"
-
-
-def _sides_text(sides: Sides, counts: tuple[int, int]) -> str:
-    words = ("before", "after")
-    texts = [f"{rule} ({plural(n, 'cell')} {word})" for rule, n, word in zip(sides, counts, words, strict=True) if n]
-    return ", ".join(texts)
+        for rule, count, word in zip(sides, counts, ("before", "after"), strict=True):
+            if count:
+                yield f"  outside     axis {axis}, {plural(count, 'cell')} {word}: {rule}"
 
 
 def itemsize(dtype: str) -> int:

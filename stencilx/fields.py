@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from stencilx.boundary import IndexRule, Sides, check_not_empty
+from stencilx.boundary import Rule
 from stencilx.errors import FieldError
+from stencilx.walls import Sides, check_lengths, is_plain
 from stencilx.window import Geometry, Offset, Pair, Reads, Window
 
 
@@ -57,7 +58,10 @@ class FieldPlan:
         return replace(self, geometry=geometry, rules=self.rules[rest], reads=reads, ghosts=self.ghosts[rest])
 
     def sources(self, tap: Offset, grid: Sequence[int]) -> tuple[np.ndarray, list[Any]]:
-        """For each cell the element of the raveled array that a tap reads, or -1 - k for the k-th of the constants."""
+        """For each cell the element of the raveled array that a tap reads, or -1 - k for the k-th of the constants.
+
+        A None among the constants stands for what follows from a formula: see `value`.
+        """
         number = np.zeros(grid, np.int64)
         constants: list[Any] = []
         for axis, (n, cells) in enumerate(zip(self.shape, grid, strict=True)):
@@ -65,15 +69,33 @@ class FieldPlan:
             index = np.array(places, np.int64)
             for cell in ghost_cells(places, n):
                 rule = self.rules[axis][0 if places[cell] < 0 else 1]
-                if isinstance(rule, IndexRule):
+                if rule.copies:
                     index[cell] = rule.index(places[cell], n)
                 else:
                     index[cell] = -1 - len(constants)
-                    constants.append(rule.value)
+                    constants.append(rule.value if is_plain(rule) else None)
             index = np.expand_dims(index, [a for a in range(len(grid)) if a != axis])
             inside = np.where(number < 0, number, number * n + index)
             number = np.where(index < 0, index, inside)  # the later axis holds the corners
         return number, constants
+
+    def value(self, place: Offset, cell: Callable[[Offset], Any], rule: Callable[[int, Offset], Rule]) -> Any:
+        """What stands at a place, inside the array or outside: the axis that was extended last is asked first.
+
+        Args:
+            place: an index on each axis.
+            cell: what stands at a place inside.
+            rule: the rule for a place that lies outside along an axis, with the values that it has there.
+        """
+        for axis in reversed(range(len(place))):
+            if not 0 <= place[axis] < self.shape[axis]:
+                at = rule(axis, place)
+                return at.ghost(
+                    place[axis],
+                    self.shape[axis],
+                    lambda i, axis=axis: self.value((*place[:axis], i, *place[axis + 1 :]), cell, rule),
+                )
+        return cell(place)
 
 
 def ghost_cells(places: range, length: int) -> Iterator[int]:
@@ -108,5 +130,5 @@ def plan_field(
     geometry: Geometry, rules: tuple[Sides, ...], reads: Reads, grid: Sequence[int], joins: tuple[Any, ...]
 ) -> FieldPlan:
     ghosts = geometry.ghosts(geometry.window, grid)
-    check_not_empty(rules, geometry.shape, ghosts, geometry.field)
+    check_lengths(rules, geometry.shape, ghosts, geometry.field)
     return FieldPlan(geometry, rules, reads, ghosts, joins)

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stencilx import boundary as boundaries
-from stencilx import regions
+from stencilx import regions, walls
 from stencilx.backend import Arguments, Backend, Formula, Runner, WindowSpec, choose, load
-from stencilx.capture import captured, parameters, unchanged
+from stencilx.capture import captured, defaults, parameters, unchanged
 from stencilx.dependence import schedule
 from stencilx.errors import FieldError, KernelError, RegionError, WindowError, did_you_mean, plural
 from stencilx.explain import Explanation
@@ -111,6 +110,7 @@ class Stencil:
 
     def __init__(self, options: Options, kernel: Kernel | None = None, backend: str | None = None) -> None:
         self._options, self._backend = options, backend
+        self._boundary, self._walls = walls.slotted(options.boundary)
         self._decorated = kernel
         self._assignments: list[tuple[Any, Any]] = []
         self._forget()
@@ -217,8 +217,10 @@ class Stencil:
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Prepared, Arguments]:
         arguments = self._arguments(args, kwargs)
         backend = choose(self._backend, arguments.arrays)
-        arguments = Arguments(*arguments.with_fields([backend.as_field(a) for a in arguments.arrays]), arguments.fields)
         kernels = self._kernels
+        fields = [backend.as_field(a) for a in arguments.arrays]
+        values = self._wall_values(kernels, arguments) if self._walls else ()
+        arguments = Arguments(*arguments.with_fields(fields), arguments.fields, values)
         surroundings = captured(kernels)
         known = unchanged(self._captured, surroundings)
         key = (backend.name, backend.signature(arguments))
@@ -242,9 +244,14 @@ class Stencil:
             name: None if sizes[name] is None else window_of_size(sizes[name], array.shape, name)
             for name, array in arrays.items()
         }
-        rules = self._rules(arrays)
+        rules = self._rules(arrays, arguments.walls)
         updates = self._updates(names)
-        specs = [self._window_spec(name, array, windows[name], rules[name]) for name, array in arrays.items()]
+        specs = [
+            self._window_spec(name, array, windows[name], walls.joins(rules[name], arguments.walls))
+            for name, array in arrays.items()
+        ]
+        for array, spec in zip(arguments.arrays, specs, strict=True):
+            walls.check_fits(rules[spec.field], str(array.dtype), str(backend.joined(array, spec.joins)), spec.field)
         specs, formulas = self._traced(backend, kernels, specs, arguments, updates)
         reads = {name: union([f.reads[number] for f in formulas]) for number, name in enumerate(names)}
         geometries = [
@@ -316,13 +323,9 @@ class Stencil:
                 )
         return {label: axis % ndim for label, axis in self._options.axis_names.items()}
 
-    def _window_spec(
-        self, name: str, array: Any, window: Window | None, rules: tuple[boundaries.Sides, ...]
-    ) -> WindowSpec:
+    def _window_spec(self, name: str, array: Any, window: Window | None, joins: tuple[Any, ...]) -> WindowSpec:
         axis_names, ndim = self._axis_names(name, len(array.shape)), len(array.shape)
-        constants = boundaries.boundary_constants(rules)
-        boundaries.check_fits(constants, str(array.dtype), name)
-        return WindowSpec(name, ndim, window, self._options.relative or window is None, axis_names, constants)
+        return WindowSpec(name, ndim, window, self._options.relative or window is None, axis_names, joins)
 
     def _geometry(self, name: str, shape: Sequence[int], window: Window, names: Sequence[str]) -> Geometry:
         options, ndim = self._options, len(shape)
@@ -364,9 +367,9 @@ class Stencil:
         )
         return Plan(fields, grid, frame, values, parts, self._options.into_copy)
 
-    def _rules(self, arrays: Mapping[str, Any]) -> dict[str, tuple[boundaries.Sides, ...]]:
+    def _rules(self, arrays: Mapping[str, Any], values: Sequence[Any]) -> dict[str, tuple[walls.Sides, ...]]:
         """The boundary rules of each field, side by side."""
-        boundary, names = self._options.boundary, list(arrays)
+        boundary, names = self._boundary, list(arrays)
         chosen = dict.fromkeys(names, boundary)
         if isinstance(boundary, Mapping) and any(key in names for key in boundary):
             for key in boundary:
@@ -375,12 +378,23 @@ class Stencil:
                         f"boundary names field {key!r}, and there is no such field.", hint=did_you_mean(str(key), names)
                     )
             chosen = {name: boundary.get(name, 0) for name in names}
-        return {
-            name: boundaries.resolve(chosen[name], len(a.shape), self._axis_names(name, len(a.shape)), name)
+        rules = {
+            name: walls.resolve(chosen[name], len(a.shape), self._axis_names(name, len(a.shape)), name)
             for name, a in arrays.items()
         }
+        for name, sides in rules.items():
+            walls.check_values(sides, values, arrays[name].shape, name)
+        return rules
 
     # Arguments
+
+    def _wall_values(self, kernels: Sequence[Kernel], arguments: Arguments) -> tuple[Any, ...]:
+        """The values of boundary rules in this call."""
+        known: dict[str, Any] = {}
+        for kernel in kernels:
+            known = dict(zip(parameters(kernel), arguments.args)) | known
+            known = defaults(kernel) | dict(arguments.kwargs) | known
+        return walls.evaluated(self._walls, known, self._field_names())
 
     def _field_names(self) -> tuple[str, ...]:
         fields = self._options.fields

@@ -27,7 +27,7 @@ from stencilx.window import Offset, Reads, Window
 from stencilx_array_api import functions as functions  # importing it fills the table of what Cells can do
 from stencilx_array_api import sweeps
 from stencilx_array_api.cells import Cells, as_cells, stack
-from stencilx_array_api.shifts import Shifts, Source, put, sizes
+from stencilx_array_api.shifts import Shifts, Source, Walls, put, sizes
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class ArrayApiBackend:
         return value if array_api_compat.is_array_api_obj(value) else np.asarray(value)
 
     def signature(self, arguments: Arguments) -> Hashable:
-        return described(arguments.arrays), described(arguments.with_fields([None] * len(arguments.fields)))
+        parameters = arguments.with_fields([None] * len(arguments.fields))
+        return described(arguments.arrays), described(parameters), described(arguments.walls)
 
     def joined(self, array: Any, joins: Sequence[Any]) -> Any:
         return joined(array_api_compat.array_namespace(array), array.dtype, joins)
@@ -118,10 +119,11 @@ def _run(plan: Plan, formulas: Sequence[Evaluated], arguments: Arguments) -> Any
         dtype = joined(xp, array.dtype, f.joins)
         arrays.append(array if dtype == array.dtype else xp.astype(array, dtype))
     fillings = Fillings(plan, array_api_compat.device(arrays[0]), xp)
+    walls = Walls(arguments.walls, xp)
     if plan.updates:
-        results = sweeps.run(plan, arrays, _evaluation(plan, formulas, arguments, fillings, xp), xp)
+        results = sweeps.run(plan, arrays, walls, _evaluation(plan, formulas, arguments, fillings, xp), xp)
         return results[0] if len(results) == 1 else tuple(results)
-    shifts = [Shifts(f, array, xp) for f, array in zip(plan.fields, arrays, strict=True)]
+    shifts = [Shifts(f, a, walls.of_field(f, a), xp) for f, a in zip(plan.fields, arrays, strict=True)]
     structure, shapes, pieces = _pieces(plan, formulas, arguments, shifts, fillings, xp)
     leaves = [_assembled(plan, p, s, arguments.arrays[0], xp) for p, s in zip(pieces, shapes, strict=True)]
     return unflatten(structure, leaves)

@@ -5,15 +5,16 @@ The field is extended by its ghosts once, then sliced. What is written goes into
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import array_api_compat
 import numpy as np
 
-from stencilx.boundary import IndexRule, Rule, ghost_runs
+from stencilx.boundary import Constant, Rule, Slot
 from stencilx.fields import FieldPlan
 from stencilx.regions import Box, Points
+from stencilx.walls import copying, face_shape, filled, ghost, ghost_runs
 from stencilx.window import Offset
 
 
@@ -33,11 +34,14 @@ class Source(Protocol):
 class Shifts:
     """The shifted slices of one field in one run."""
 
-    def __init__(self, plan: FieldPlan, array: Any, xp: Any) -> None:
-        self.plan, self.xp = plan, xp
+    def __init__(self, plan: FieldPlan, array: Any, rule: Callable[[Rule, int], Rule], xp: Any) -> None:
+        """`rule` gives a rule of one of the axes the values with which it meets slices of the array."""
+        self.plan, self.xp, self._with_values = plan, xp, rule
         self.device = array_api_compat.device(array)
         for axis, (rules, counts) in enumerate(zip(plan.rules, plan.ghosts, strict=True)):
-            before, after = (self._ghosts(array, axis, side, rules[side], counts[side]) for side in (0, 1))
+            n = plan.shape[axis]
+            before = self._ghosts(array, axis, range(-counts[0], 0), rules[0])
+            after = self._ghosts(array, axis, range(n, n + counts[1]), rules[1])
             if before or after:
                 array = xp.concat([*before, array, *after], axis=axis)
         self.extended = array
@@ -59,17 +63,21 @@ class Shifts:
         ]
         return self.extended[tuple(map(as_slice, moved))]
 
-    def _ghosts(self, array: Any, axis: int, side: int, rule: Rule, count: int) -> list[Any]:
-        """The ghosts on one side of one axis, piece by piece, as copies of what is there already."""
-        if not count:
+    def _ghosts(self, array: Any, axis: int, places: range, rule: Rule) -> list[Any]:
+        """The ghosts at places beyond one end of an axis, piece by piece, from what is there already."""
+        if not places:
             return []
-        shape = list(array.shape)
-        if not isinstance(rule, IndexRule):
-            shape[axis] = count
-            return [self.xp.full(tuple(shape), rule.value, dtype=array.dtype, device=self.device)]
+        shape, n = list(array.shape), array.shape[axis]
+        rule = self._with_values(rule, axis)
+        if isinstance(rule, Constant):
+            shape[axis] = len(places)
+            value = self.xp.asarray(rule.value, dtype=array.dtype, device=self.device)
+            return [self.xp.broadcast_to(value, tuple(shape))]
+        if not rule.copies:
+            slabs = (ghost(rule, place, n, lambda i: array[_only(axis, i, array.ndim)]) for place in places)
+            return [self.xp.astype(slab, array.dtype, copy=False) for slab in slabs]
         pieces = []
-        n = array.shape[axis]
-        for run in ghost_runs(rule, range(n, n + count) if side else range(-count, 0), n):
+        for run in ghost_runs(rule, places, n):
             low = min(run.start, run.start + run.step * (run.count - 1))
             key = [slice(None)] * array.ndim
             key[axis] = slice(low, low + 1 + (run.count - 1) * abs(run.step))
@@ -79,6 +87,65 @@ class Shifts:
                 piece = self.xp.broadcast_to(piece, tuple(shape))
             pieces.append(self.xp.flip(piece, axis=axis) if run.step < 0 else piece)
         return pieces
+
+
+def _only(axis: int, i: int, ndim: int) -> tuple[slice, ...]:
+    return tuple(slice(i, i + 1) if a == axis else slice(None) for a in range(ndim))
+
+
+class Walls:
+    """The values of boundary rules in a call, in the library of the fields."""
+
+    def __init__(self, values: Sequence[Any], xp: Any) -> None:
+        self._values, self._xp = values, xp
+
+    def of_field(self, f: FieldPlan, array: Any, place: Offset = ()) -> Callable[[Rule, int], Rule]:
+        """How rules get values that meet slices of a field; or of a slab at a place along its first axes."""
+
+        def shaped(slot: Slot, axis: int) -> Any:
+            value, walked = self._full(slot, f, array, axis), len(place)
+            if not getattr(value, "shape", ()):
+                return value
+            value = value[self._index(f, value, place)]
+            for other in range(walked, axis):  # what lies before is extended by its ghosts already
+                if value.shape[other - walked] > 1:
+                    before, after = f.ghosts[other]
+                    index = [_beside(f, other, i) for i in range(-before, f.shape[other] + after)]
+                    numbers = self._xp.asarray(index, device=array_api_compat.device(value))
+                    value = self._xp.take(value, numbers, axis=other - walked)
+            return value
+
+        return lambda rule, axis: filled(rule, lambda slot: shaped(slot, axis + len(place)))
+
+    def at_place(self, f: FieldPlan, array: Any, axis: int, place: Offset) -> Rule:
+        """The rule beyond one end of an axis with the values that it has beside a place."""
+        rule = f.rules[axis][0 if place[axis] < 0 else 1]
+
+        def chosen(slot: Slot) -> Any:
+            value = self._full(slot, f, array, axis)
+            return value[self._index(f, value, place)] if getattr(value, "shape", ()) else value
+
+        return filled(rule, chosen)
+
+    def _full(self, slot: Slot, f: FieldPlan, array: Any, axis: int) -> Any:
+        """A value as an array of the field's rank and dtype, as thick as 1 along the rule's axis."""
+        value = self._values[slot.number]
+        if isinstance(value, (int, float, complex)):
+            return value
+        if not array_api_compat.is_array_api_obj(value) or array_api_compat.array_namespace(value) is not self._xp:
+            value = self._xp.asarray(np.array(value), device=array_api_compat.device(array))
+        value = self._xp.astype(value, array.dtype, copy=False)
+        return self._xp.reshape(value, face_shape(value, f.shape, axis, f.name)) if value.shape else value
+
+    def _index(self, f: FieldPlan, value: Any, place: Offset) -> tuple[Any, ...]:
+        found = (_beside(f, b, i) if value.shape[b] > 1 else 0 for b, i in enumerate(place))
+        return (*found, ...)
+
+
+def _beside(f: FieldPlan, axis: int, place: int) -> int:
+    """The index at which a face's value stands beside a place."""
+    n, rule = f.shape[axis], f.rules[axis][0 if place < 0 else 1]
+    return place if 0 <= place < n else copying(rule).index(place, n)
 
 
 def sizes(cells: Box | Points) -> tuple[int, ...]:

@@ -21,18 +21,18 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from stencilx.boundary import IndexRule
+from stencilx.boundary import Rule
 from stencilx.fields import FieldPlan
 from stencilx.plan import Plan
 from stencilx.regions import Box, Part, Points
 from stencilx.window import Offset
-from stencilx_array_api.shifts import Shifts, Source, as_slice, put, sizes
+from stencilx_array_api.shifts import Shifts, Source, Walls, as_slice, put, sizes
 
 Evaluate = Callable[[Part, Sequence[Source]], Sequence[Any]]
 """For each update the values in the cells of a part: a number, or an array of their shape."""
 
 
-def run(plan: Plan, arrays: Sequence[Any], evaluate: Evaluate, xp: Any) -> list[Any]:
+def run(plan: Plan, arrays: Sequence[Any], walls: Walls, evaluate: Evaluate, xp: Any) -> list[Any]:
     """The updated fields of a sweep, or what was written on the output grid."""
     if not plan.cells:
         return [_result(plan, plan.fields[n], xp.astype(arrays[n], arrays[n].dtype, copy=True)) for n in plan.updates]
@@ -40,8 +40,10 @@ def run(plan: Plan, arrays: Sequence[Any], evaluate: Evaluate, xp: Any) -> list[
     walked = plan.schedule.axes if plan.schedule.name in ("parallel", "rows") else None
     for number in plan.updates:
         f, own = plan.fields[number], xp.astype(arrays[number], arrays[number].dtype, copy=True)
-        states[number] = Singles(plan, f, own, xp) if walked is None else Slabs(plan, f, own, xp)
-    sources = [states.get(n) or Shifts(f, arrays[n], xp) for n, f in enumerate(plan.fields)]
+        states[number] = Singles(plan, f, own, walls, xp) if walked is None else Slabs(plan, f, own, walls, xp)
+    sources = [
+        states.get(n) or Shifts(f, arrays[n], walls.of_field(f, arrays[n]), xp) for n, f in enumerate(plan.fields)
+    ]
     for step in _groups(plan) if walked is None else _walks(plan, walked):
         computed = [(part.cells, evaluate(part, sources)) for part in step]
         for cells, results in computed:
@@ -106,12 +108,12 @@ def _groups(plan: Plan) -> Iterator[list[Part]]:
 class Slabs:
     """The values of a field as they are: for each index along the walked axes a slab over those that remain."""
 
-    def __init__(self, plan: Plan, f: FieldPlan, array: Any, xp: Any) -> None:
-        self.plan, self.xp, self.walked = f, xp, plan.schedule.axes
-        self.device = array_api_compat.device(array)
+    def __init__(self, plan: Plan, f: FieldPlan, array: Any, walls: Walls, xp: Any) -> None:
+        self.plan, self.xp, self.walked, self._walls = f, xp, plan.schedule.axes, walls
+        self.device, self._array = array_api_compat.device(array), array
         self._rest = f.behind(self.walked)
         self._places = self._rest.geometry.centres
-        self._slabs = {index: array[(*index, ...)] for index in np.ndindex(*f.shape[: self.walked])}
+        self._slabs: dict[Any, Any] = {index: array[(*index, ...)] for index in np.ndindex(*f.shape[: self.walked])}
         self._shifts: dict[Any, Shifts] = {}
 
     def read(self, tap: Offset, cells: Box | Points) -> Any:
@@ -137,25 +139,25 @@ class Slabs:
         return tuple(self.plan.geometry.position(axis, i, tap[axis]) for axis, i in enumerate(ahead))
 
     def _at(self, place: tuple[int, ...]) -> Shifts:
-        """The slab at a place: one of the array, one that a ghost copies, or one that is full of a constant."""
-        found: Any = list(place)
-        for axis in reversed(range(self.walked)):  # the later axis holds the corners
-            n = self.plan.shape[axis]
-            rule = self.plan.rules[axis][0 if place[axis] < 0 else 1]
-            if not 0 <= place[axis] < n:
-                if not isinstance(rule, IndexRule):
-                    found = rule
-                    break
-                found[axis] = rule.index(place[axis], n)
-        key = tuple(found) if isinstance(found, list) else found
-        if key not in self._shifts:
-            slab = self._slabs[key] if isinstance(found, list) else self._full(found.value)
-            self._shifts[key] = Shifts(self._rest, slab, self.xp)
-        return self._shifts[key]
+        """The slab at a place; outside the array it is made from others as the rules say."""
+        if place in self._shifts:
+            return self._shifts[place]
+        slab = self.plan.value(place, self._slabs.__getitem__, self._rule)
+        stays = place in self._slabs or not getattr(slab, "shape", ())  # a ghost follows what it is made from
+        slab = _as_array(slab, self._rest.shape, self._array, self.xp)
+        shifts = Shifts(self._rest, slab, self._walls.of_field(self.plan, self._array, place), self.xp)
+        if stays:
+            self._shifts[place] = shifts
+        return shifts
 
-    def _full(self, value: Any) -> Any:
-        dtype = next(iter(self._slabs.values())).dtype
-        return self.xp.full(self._rest.shape, value, dtype=dtype, device=self.device)
+    def _rule(self, axis: int, place: Offset) -> Rule:
+        return self._walls.at_place(self.plan, self._array, axis, place)
+
+
+def _as_array(value: Any, shape: tuple[int, ...], like: Any, xp: Any) -> Any:
+    """A number or an array as one of that shape, of the dtype of another."""
+    value = xp.asarray(value, dtype=like.dtype, device=array_api_compat.device(like))
+    return value if value.shape == shape else xp.broadcast_to(value, shape)
 
 
 def _behind(cells: Box | Points, walked: int) -> Box | Points:
@@ -169,8 +171,8 @@ class Singles:
     A wavefront may write a cell before one that still has to read the old value, so old values are kept.
     """
 
-    def __init__(self, plan: Plan, f: FieldPlan, array: Any, xp: Any) -> None:
-        self.plan, self.xp = f, xp
+    def __init__(self, plan: Plan, f: FieldPlan, array: Any, walls: Walls, xp: Any) -> None:
+        self.plan, self.xp, self._walls, self._array = f, xp, walls, array
         self.device, self.dtype = array_api_compat.device(array), array.dtype
         flat = xp.reshape(array, (-1,))
         self._old = [flat[i : i + 1] for i in range(math.prod(f.shape))]
@@ -185,15 +187,28 @@ class Singles:
         assert isinstance(cells, Points), "stencilx fault: single cells come as points"
         if tap not in self._tables:
             places, constants = self.plan.sources(tap, self._grid)
-            full = [self.xp.full((1,), value, dtype=self.dtype, device=self.device) for value in constants]
+            full = [None if value is None else _as_array(value, (1,), self._array, self.xp) for value in constants]
             self._tables[tap] = places, full
         places, constants = self._tables[tap]
-        readers = np.ravel_multi_index(cells.index, self._grid).tolist()
-        values = [
-            self._value(place, reader) if place >= 0 else constants[-1 - place]
-            for place, reader in zip(places[cells.index].tolist(), readers)
-        ]
+        values = []
+        for place, reader in zip(places[cells.index].tolist(), np.stack(cells.index, 1).tolist()):
+            value = self._value(place, self._number(reader)) if place >= 0 else constants[-1 - place]
+            values.append(self._made(tap, reader) if value is None else value)
         return values[0] if len(values) == 1 else self.xp.concat(values)
+
+    def _number(self, cell: Sequence[int]) -> int:
+        return int(np.ravel_multi_index(tuple(cell), self._grid))
+
+    def _made(self, tap: Offset, reader: Sequence[int]) -> Any:
+        """A ghost that is made by a formula, from values as they are when its reader's turn comes."""
+        number, shape = self._number(reader), self.plan.shape
+        place = tuple(self.plan.geometry.position(axis, i, o) for axis, (i, o) in enumerate(zip(reader, tap)))
+        value = self.plan.value(
+            place,
+            lambda inside: self._value(int(np.ravel_multi_index(inside, shape)), number),
+            lambda axis, at: self._walls.at_place(self.plan, self._array, axis, at),
+        )
+        return _as_array(value, (1,), self._array, self.xp)
 
     def _value(self, place: int, reader: int) -> Any:
         """What stands at a place when its reader's turn comes in row-major order."""

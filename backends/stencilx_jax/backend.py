@@ -32,7 +32,7 @@ class JaxBackend:
         return value if isinstance(value, jax.Array) else jnp.asarray(value)
 
     def signature(self, arguments: Arguments) -> Hashable:
-        leaves, tree = jax.tree.flatten((arguments.args, arguments.kwargs))
+        leaves, tree = jax.tree.flatten((arguments.args, arguments.kwargs, arguments.walls))
         config = tuple(getattr(jax.config, name) for name in _CONFIG)
         return tree, config, tuple(map(_leaf_signature, leaves))
 
@@ -43,7 +43,7 @@ class JaxBackend:
         return trace(kernel, windows, arguments)
 
     def output(self, plan: Plan, formulas: Sequence[JaxFormula], arguments: Arguments) -> tuple[Leaf, ...]:
-        leaves = jax.eval_shape(_body(plan, formulas), *_inputs(plan, formulas, arguments))
+        leaves = jax.eval_shape(_body(plan, formulas), _inputs(plan, formulas, arguments))
         return tuple(Leaf(leaf.shape, str(leaf.dtype)) for leaf in leaves)
 
     def runner(self, plan: Plan, formulas: Sequence[JaxFormula]) -> Runner:
@@ -55,14 +55,14 @@ class JaxBackend:
         # What closes over a traced value serves one call only: compiling it would be for nothing.
         reusable = all(formula.reusable for formula in formulas)
         compiled = jax.jit(body) if reusable else body
-        into = jax.jit(lambda out, *inputs: body(*inputs), donate_argnums=0, keep_unused=True)
+        into = jax.jit(lambda out, inputs: body(inputs), donate_argnums=0, keep_unused=True)
 
         def run(arguments: Arguments, out: Any) -> Any:
             inputs = _inputs(plan, formulas, arguments)
             if out is None:
-                return jax.tree.unflatten(tree, compiled(*inputs))
-            buffers = _buffers(out, tree, jax.eval_shape(body, *inputs), arguments)
-            return jax.tree.unflatten(tree, into(buffers, *inputs))
+                return jax.tree.unflatten(tree, compiled(inputs))
+            buffers = _buffers(out, tree, jax.eval_shape(body, inputs), arguments)
+            return jax.tree.unflatten(tree, into(buffers, inputs))
 
         return run
 
@@ -82,20 +82,17 @@ def _leaf_signature(leaf: Any) -> Hashable:
     return type(leaf), leaf
 
 
-def _body(plan: Plan, formulas: Sequence[JaxFormula]) -> Callable[..., list[Any]]:
+def _body(plan: Plan, formulas: Sequence[JaxFormula]) -> Callable[[maps.Inputs], list[Any]]:
     run = maps.run if plan.schedule.name == "parallel" else sweeps.run
 
-    def stencil(fields: Any, dynamic: Any, constants: Any, fillings: Any) -> list[Any]:
-        return run(plan, formulas, fields, dynamic, constants, fillings)
-
-    return stencil
+    return lambda inputs: run(plan, formulas, inputs)
 
 
-def _inputs(plan: Plan, formulas: Sequence[JaxFormula], arguments: Arguments) -> tuple[Any, ...]:
-    """All arrays of a call: nothing that may be traced is closed over by compiled code."""
+def _inputs(plan: Plan, formulas: Sequence[JaxFormula], arguments: Arguments) -> maps.Inputs:
     owners = {part.owner for part in plan.parts}
     fillings = [value.constant if number in owners else None for number, value in enumerate(plan.values)]
-    return arguments.arrays, split(arguments).dynamic, [f.constants for f in formulas], fillings
+    constants = [f.constants for f in formulas]
+    return maps.Inputs(arguments.arrays, split(arguments).dynamic, constants, fillings, list(arguments.walls))
 
 
 def _check_results(plan: Plan, formulas: Sequence[JaxFormula]) -> None:

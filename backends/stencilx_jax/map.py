@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -28,24 +29,32 @@ STRIPS_UP_TO = 64
 """Nor are formulas of more reads, whose code would be compiled several times."""
 
 
-def run(
-    plan: Plan,
-    formulas: Sequence[JaxFormula],
-    fields: Sequence[Any],
-    dynamic: Sequence[Any],
-    constants: Sequence[Sequence[Any]],
-    fillings: Sequence[Any],
-) -> list[Any]:
-    """The leaves of the result, grid axes first.
+@dataclass(frozen=True)
+class Inputs:
+    """All arrays of a call: nothing that may be traced is closed over by compiled code.
 
-    Args:
+    Attributes:
         fields: the arrays, in the plan's order.
         dynamic: the traced parameters of the kernels.
         constants: for each formula what its kernel closes over.
         fillings: for each assignment the number or array it puts there (None for kernels).
+        walls: the values of boundary rules.
     """
-    arrays = [jnp.asarray(a, field_dtype(a, f.joins)) for a, f in zip(fields, plan.fields)]
-    shifts = [Shifts(f, array, plan.grid) for f, array in zip(plan.fields, arrays)]
+
+    fields: Sequence[Any]
+    dynamic: Sequence[Any]
+    constants: Sequence[Sequence[Any]]
+    fillings: Sequence[Any]
+    walls: Sequence[Any]
+
+
+jax.tree_util.register_dataclass(Inputs, ["fields", "dynamic", "constants", "fillings", "walls"], [])
+
+
+def run(plan: Plan, formulas: Sequence[JaxFormula], inputs: Inputs) -> list[Any]:
+    """The leaves of the result, grid axes first."""
+    arrays = [jnp.asarray(a, field_dtype(a, f.joins)) for a, f in zip(inputs.fields, plan.fields)]
+    shifts = [Shifts(f, array, plan.grid, inputs.walls) for f, array in zip(plan.fields, arrays)]
     avals = formulas[0].closed.out_avals if formulas else [jax.ShapeDtypeStruct((), arrays[0].dtype)]
     parts: list[Part] = []
     pieces: list[list[Any]] = [[] for _ in avals]
@@ -53,11 +62,12 @@ def run(
         number = plan.values[part.owner].kernel
         if number is None:
             parts.append(part)
-            results = [[filling(plan, part, fillings[part.owner], aval.shape) for aval in avals]]
+            results = [[filling(plan, part, inputs.fillings[part.owner], aval.shape) for aval in avals]]
         else:
             strips = split_by_strips(formulas[number], part, shifts)
             parts.extend(strips)
-            results = [_apply(formulas[number], some, shifts, dynamic, constants[number]) for some in strips]
+            uniform = [*inputs.dynamic, *inputs.constants[number]]
+            results = [_apply(formulas[number], some, shifts, uniform) for some in strips]
         for leaf, values in zip(pieces, zip(*results)):
             leaf.extend(values)
     return [
@@ -87,10 +97,8 @@ def split_by_strips(formula: JaxFormula, part: Part, shifts: Sequence[Shifts]) -
     return [Part(part.owner, box) for box in (inner, *strips)]
 
 
-def _apply(
-    formula: JaxFormula, part: Part, shifts: Sequence[Shifts], dynamic: Sequence[Any], constants: Sequence[Any]
-) -> list[Any]:
-    """A formula on all cells of a part."""
+def _apply(formula: JaxFormula, part: Part, shifts: Sequence[Shifts], uniform: Sequence[Any]) -> list[Any]:
+    """A formula on all cells of a part; what is uniform is the same for all of them."""
     cells = part.cells
     if formula.inputs is None:
         reads = [s.windows_at_points(cells) if isinstance(cells, Points) else s.windows(cells) for s in shifts]
@@ -100,7 +108,6 @@ def _apply(
         reads = [shifts[field].read(tap, cells) for field, tap in formula.inputs]
     sizes = [part.count] if isinstance(cells, Points) else [len(r) for r in cells]
     function = as_function(formula.closed)
-    uniform = [*dynamic, *constants]
     for size in reversed(sizes):  # the last one applied maps the first axis
         function = jax.vmap(function, in_axes=(*[0] * len(reads), *[None] * len(uniform)), axis_size=size)
     return function(*reads, *uniform)

@@ -47,7 +47,7 @@ def run(sweep: Sweep, arrays: Mapping[int, Any], fixed: dict[Read, Any], directi
     state = {number: arrays[number].ravel() for number in plan.updates}
     tables: dict[Read, np.ndarray] = {}
     for number in plan.updates:
-        reads = [read for read in sweep.reads if read[0] == number]
+        reads = [read for read in sweep.reads(range(len(plan.values))) if read[0] == number]
         places, constants, old = _tables(plan, number, reads, order.plane)
         tables.update(zip(reads, places))
         ghosts = jnp.asarray(constants, arrays[number].dtype).reshape(-1)

@@ -2,13 +2,15 @@
 
 A read that stays inside the array is a plain slice. One that sticks out where constants lie outside is a slice with
 that constant padded on (XLA fuses it: nothing padded is stored). For other rules a thin strip of cells is put together
-from slices, and for anything larger the field is extended once, axis 0 first, and sliced.
+from slices, and for anything larger the field is extended once, axis 0 first, and sliced. The values of rules are
+arrays of the field's own rank, as thick as 1 along the rule's axis, which are sliced and extended as the field is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -16,63 +18,74 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from stencilx.boundary import Constant, IndexRule, Rule, Sides, ghost_runs
+from stencilx.boundary import Constant, Rule
 from stencilx.fields import FieldPlan
 from stencilx.regions import Box, Points
+from stencilx.walls import Sides, copying, face_shape, filled, ghost, ghost_runs
 from stencilx.window import Offset
 
 
 class Shifts:
     """The shifted copies of one field in one run."""
 
-    def __init__(self, plan: FieldPlan, array: Any, grid: Sequence[int]) -> None:
+    def __init__(self, plan: FieldPlan, array: Any, grid: Sequence[int], walls: Sequence[Any] = ()) -> None:
         self.plan, self.array = plan, array
         self.ghosts = plan.geometry.ghosts(plan.reads, grid)
+        self.rules = tuple(
+            (_with_values(low, walls, array, axis), _with_values(high, walls, array, axis))
+            for axis, (low, high) in enumerate(plan.rules)
+        )
         self._extended: Any = None
 
     @property
     def extended(self) -> Any:
         """The field with all ghosts that are read."""
         if self._extended is None:
-            self._extended = self.array
-            for axis, (before, after) in enumerate(self.ghosts):
-                places = range(-before, self.array.shape[axis] + after)
-                self._extended = along(self._extended, axis, places, (before, after), self.plan.rules[axis])
+            counts = list(enumerate(self.ghosts))
+            places = [range(-before, self.array.shape[axis] + after) for axis, (before, after) in counts]
+            self._extended = self._placed(places, range(self.array.ndim))
         return self._extended
 
+    def _placed(self, places: Sequence[range], order: Iterable[int]) -> Any:
+        """The field at some places on each axis, one axis after the other."""
+        array, rules = self.array, list(self.rules)
+        for axis in order:
+            array = along(array, axis, places[axis], rules[axis])
+            copies = (copying(rules[axis][0]), copying(rules[axis][1]))
+            for other in range(self.array.ndim):
+                if other != axis and any(rule.VALUES for rule in rules[other]):
+                    low, high = (_moved(rule, axis, places[axis], copies) for rule in rules[other])
+                    rules[other] = (low, high)
+        return array
+
     def inner(self, axis: int, cells: range, tap: int) -> tuple[int, int]:
-        """Which of the cells, first to one after the last, read no copied ghost with a tap."""
+        """Which of the cells, first to one after the last, read no ghost but plain constants with a tap."""
         places = self.plan.geometry.positions(axis, cells, tap)
-        before, after = _outside(places, self.array.shape[axis])
-        low, high = self.plan.rules[axis]
-        return before * isinstance(low, IndexRule), len(cells) - after * isinstance(high, IndexRule)
+        before, after = outside(places, self.array.shape[axis])
+        low, high = self.rules[axis]
+        return before * (not _is_plain(low)), len(cells) - after * (not _is_plain(high))
 
     def read(self, tap: Offset, cells: Box) -> Any:
         """What the cells of a box read with one tap: an array of the box's shape."""
         places = [self.plan.geometry.positions(axis, r, o) for axis, (r, o) in enumerate(zip(cells, tap))]
-        outside = [_outside(p, n) for p, n in zip(places, self.array.shape)]
-        rules = [rule for pair, sides in zip(outside, self.plan.rules) for n, rule in zip(pair, sides) if n]
-        if all(isinstance(rule, Constant) for rule in rules):
-            return self._padded(places, outside)
+        counts = [outside(p, n) for p, n in zip(places, self.array.shape)]
+        rules = [rule for pair, sides in zip(counts, self.rules) for n, rule in zip(pair, sides) if n]
+        if all(map(_is_plain, rules)):
+            return self._padded(places, counts)
         if math.prod(map(len, cells)) * len(self.plan.reads) <= self.array.size:
-            return self._gathered(places, outside)
+            return self._gathered(places, counts)
         shifted = [range(p.start + g[0], p.stop + g[0], p.step) for p, g in zip(places, self.ghosts)]
         return sliced(self.extended, shifted)
 
-    def _gathered(self, places: Sequence[range], outside: Sequence[tuple[int, int]]) -> Any:
+    def _gathered(self, places: Sequence[range], counts: Sequence[tuple[int, int]]) -> Any:
         """A thin strip, put together axis by axis from slices: nothing larger is stored.
 
-        The axes along which it is thin come first. Copies along different axes may be made in any order; constants
-        come last, in the order of their axes, for the later one holds the corners.
+        The axes along which it is thin come first. Copies along different axes may be made in any order; constants and
+        formulas come last, in the order of their axes, for the later one holds the corners.
         """
-        filled = [
-            any(n and isinstance(rule, Constant) for n, rule in zip(pair, sides))
-            for pair, sides in zip(outside, self.plan.rules)
-        ]
-        array = self.array
-        for axis in sorted(range(len(places)), key=lambda a: (filled[a], a if filled[a] else len(places[a]))):
-            array = along(array, axis, places[axis], outside[axis], self.plan.rules[axis])
-        return array
+        made = [any(n and not r.copies for n, r in zip(pair, sides)) for pair, sides in zip(counts, self.rules)]
+        order = sorted(range(len(places)), key=lambda a: (made[a], a if made[a] else len(places[a])))
+        return self._placed(places, order)
 
     def read_points(self, tap: Offset, points: Points) -> Any:
         """What single cells read with one tap: an array with one axis."""
@@ -115,13 +128,13 @@ class Shifts:
             cut = jax.vmap(cut, in_axes=tuple(0 if a == axis else None for a in range(len(starts))))
         return cut(*starts)
 
-    def _padded(self, places: Sequence[range], outside: Sequence[tuple[int, int]]) -> Any:
-        inside = [p[before : len(p) - after] for p, (before, after) in zip(places, outside)]
+    def _padded(self, places: Sequence[range], counts: Sequence[tuple[int, int]]) -> Any:
+        inside = [p[before : len(p) - after] for p, (before, after) in zip(places, counts)]
         array = sliced(self.array, inside)
-        for axis, counts in enumerate(outside):
-            for side, count in enumerate(counts):
+        for axis, pair in enumerate(counts):
+            for side, count in enumerate(pair):
                 if count:
-                    rule = self.plan.rules[axis][side]
+                    rule = self.rules[axis][side]
                     assert isinstance(rule, Constant)
                     widths = [(0, 0, 0)] * array.ndim
                     widths[axis] = (count, 0, 0) if side == 0 else (0, count, 0)
@@ -129,7 +142,7 @@ class Shifts:
         return array
 
 
-def _outside(places: range, length: int) -> tuple[int, int]:
+def outside(places: range, length: int) -> tuple[int, int]:
     """How many of the places lie before and after an axis of that length."""
     if not places:
         return 0, 0
@@ -167,27 +180,30 @@ def sliced(array: Any, places: Sequence[range]) -> Any:
     return array if whole else lax.slice(array, starts, limits, steps)
 
 
-def along(array: Any, axis: int, places: range, outside: tuple[int, int], rules: Sides) -> Any:
+def along(array: Any, axis: int, places: range, rules: Sides) -> Any:
     """An array at places along one axis, some of which lie outside it."""
-    inside = places[outside[0] : len(places) - outside[1]]
+    first, last = outside(places, array.shape[axis])
+    inside = places[first : len(places) - last]
     middle = [range(n) for n in array.shape]
     middle[axis] = inside
-    before = _ghosts(array, axis, places[: outside[0]], rules[0])
-    after = _ghosts(array, axis, places[len(places) - outside[1] :], rules[1])
+    before = _ghosts(array, axis, places[:first], rules[0])
+    after = _ghosts(array, axis, places[len(places) - last :], rules[1])
     pieces = [*before, *([sliced(array, middle)] if len(inside) else []), *after]
     return pieces[0] if len(pieces) == 1 else lax.concatenate(pieces, axis)
 
 
 def _ghosts(array: Any, axis: int, places: range, rule: Rule) -> list[Any]:
-    """The ghosts at places on one side of one axis, piece by piece, as copies of what is there."""
+    """The ghosts at places on one side of one axis, piece by piece, from what is there."""
     if not places:
         return []
-    shape = list(array.shape)
-    if not isinstance(rule, IndexRule):
+    shape, length = list(array.shape), array.shape[axis]
+    if isinstance(rule, Constant):
         shape[axis] = len(places)
-        return [jnp.full(shape, rule.value, array.dtype)]
+        return [jnp.broadcast_to(jnp.asarray(rule.value, array.dtype), shape)]
+    if not rule.copies:
+        return [_made(array, axis, place, rule) for place in places]
     pieces = []
-    for run in ghost_runs(rule, places, array.shape[axis]):
+    for run in ghost_runs(rule, places, length):
         low = min(run.start, run.start + run.step * (run.count - 1))
         piece = lax.slice_in_dim(array, low, low + 1 + (run.count - 1) * abs(run.step), axis=axis)
         if run.step == 0:
@@ -195,3 +211,34 @@ def _ghosts(array: Any, axis: int, places: range, rule: Rule) -> list[Any]:
             piece = lax.broadcast_in_dim(piece, shape, range(array.ndim))
         pieces.append(lax.rev(piece, (axis,)) if run.step < 0 else piece)
     return pieces
+
+
+def _made(array: Any, axis: int, place: int, rule: Rule) -> Any:
+    """The ghosts at one place along an axis by a rule's formula, on whole slices."""
+    slab = ghost(rule, place, array.shape[axis], lambda i: lax.slice_in_dim(array, i, i + 1, axis=axis))
+    return jnp.asarray(slab, array.dtype)
+
+
+def _with_values(rule: Rule, walls: Sequence[Any], array: Any, axis: int) -> Rule:
+    """The rule with its values as arrays that meet slices of the field; single numbers stay without axes."""
+
+    def shaped(number: int) -> Any:
+        value = jnp.asarray(walls[number], array.dtype)
+        return value.reshape(face_shape(value, array.shape, axis, "")) if value.ndim else value
+
+    return filled(rule, lambda slot: shaped(slot.number))
+
+
+def _is_plain(rule: Rule) -> bool:
+    """Whether a single number lies outside."""
+    return isinstance(rule, Constant) and np.ndim(rule.value) == 0
+
+
+def _moved(rule: Rule, axis: int, places: range, copies: Sides) -> Rule:
+    """A rule whose values are taken at places along another axis."""
+    moved = {}
+    for name in rule.VALUES:
+        value = getattr(rule, name)
+        if np.ndim(value) and value.shape[axis] > 1:
+            moved[name] = along(value, axis, places, copies)
+    return replace(rule, **moved) if moved else rule

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from stencilx.boundary import Constant, IndexRule
+from stencilx.boundary import Constant
 from stencilx.fields import FieldPlan, ghost_cells
 from stencilx.plan import Plan
 from stencilx.regions import Box, Points
@@ -74,11 +74,11 @@ class Sweep:
     uniform: Sequence[Sequence[Any]]
     fillings: Sequence[Any]
 
-    @property
-    def reads(self) -> list[Read]:
-        """The reads of updated fields."""
-        reads = dict.fromkeys(read for inputs in self.inputs for read in inputs if read[0] in self.plan.updates)
-        return list(reads)
+    def reads(self, owners: Iterable[int]) -> list[Read]:
+        """The reads of updated fields in the regions that these assignments own."""
+        kernels = dict.fromkeys(kernel for owner in owners if (kernel := self.plan.values[owner].kernel) is not None)
+        found = (read for kernel in kernels for read in self.inputs[kernel])
+        return list(dict.fromkeys(read for read in found if read[0] in self.plan.updates))
 
 
 FEW = 2
@@ -112,7 +112,7 @@ def _constant_ghosts(f: FieldPlan, axis: int) -> tuple[int, int]:
 def _extended(f: FieldPlan, array: Any, axes: int) -> Any:
     for axis in range(axes):
         before, after = _constant_ghosts(f, axis)
-        array = along(array, axis, range(-before, array.shape[axis] + after), (before, after), f.rules[axis])
+        array = along(array, axis, range(-before, array.shape[axis] + after), f.rules[axis])
     return array
 
 
@@ -152,7 +152,7 @@ def _bands(plan: Plan, axis: int, boxes: Sequence[tuple[int, Box]]) -> list[rang
         for tap in taps:
             places = f.geometry.positions(axis, range(cells), tap)
             for cell in ghost_cells(places, f.shape[axis]):
-                if isinstance(f.rules[axis][0 if places[cell] < 0 else 1], IndexRule):
+                if f.rules[axis][0 if places[cell] < 0 else 1].copies:
                     cuts.update((cell, cell + 1))
     ends = sorted(cuts)
     return [range(a, b) for a, b in itertools.pairwise(ends)]
@@ -164,7 +164,7 @@ def _places(f: FieldPlan, axis: int, band: range, tap: int) -> range:
     before = _constant_ghosts(f, axis)[0]
     if len(band) == 1 and not 0 <= places[0] < f.shape[axis]:
         rule = f.rules[axis][0 if places[0] < 0 else 1]
-        if isinstance(rule, IndexRule):
+        if rule.copies:
             places = range(index := rule.index(places[0], f.shape[axis]), index + 1)
     return range(places.start + before, places.stop + before, places.step)
 
@@ -177,7 +177,7 @@ def _band(
     centres = {number: _places(fields[number], level, band, 0) for number in slabs.current}
     back: dict[Read, int] = {}
     given: dict[Read, Any] = {}
-    for read in sweep.reads:
+    for read in sweep.reads(owner for owner, _ in boxes):
         number, tap = read
         places = _places(fields[number], level, band, tap[level])
         if read in slabs.others:

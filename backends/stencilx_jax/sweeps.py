@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,51 +14,51 @@ from jax import lax
 from stencilx.plan import Plan, forward
 from stencilx_jax import map as maps
 from stencilx_jax import planes, sweep
+from stencilx_jax.map import Inputs
 from stencilx_jax.shifts import Shifts, sliced
 from stencilx_jax.sweep import Read, Sweep
 from stencilx_jax.trace import JaxFormula, field_dtype
+from stencilx_jax.walls import without_formulas
 
 
-def run(
-    plan: Plan,
-    formulas: Sequence[JaxFormula],
-    fields: Sequence[Any],
-    dynamic: Sequence[Any],
-    constants: Sequence[Sequence[Any]],
-    fillings: Sequence[Any],
-) -> list[Any]:
-    """The updated fields of a sweep, or what was written on the output grid; arguments as for `map.run`."""
-    arrays = [jnp.asarray(a, field_dtype(a, f.joins)) for a, f in zip(fields, plan.fields)]
+def run(plan: Plan, formulas: Sequence[JaxFormula], inputs: Inputs) -> list[Any]:
+    """The updated fields of a sweep, or what was written on the output grid."""
+    arrays = [jnp.asarray(a, field_dtype(a, f.joins)) for a, f in zip(inputs.fields, plan.fields)]
     if plan.cells == 0:
         return [_result(plan, number, arrays[number]) for number in plan.updates]
-    turned = forward(plan)
-    given = {sweep.filling(n): _filled(plan, n, value) for n, value in enumerate(fillings) if np.ndim(value)}
-    inputs = [list(formula.inputs or ()) for formula in formulas]
+    uniform = [[*inputs.dynamic, *captured] for captured in inputs.constants]
+    whole = Sweep(plan, formulas, [f.inputs or () for f in formulas], uniform, inputs.fillings)
+    whole, beside = without_formulas(whole, arrays, inputs.walls)
+    given = {sweep.filling(n): _filled(plan, n, value) for n, value in enumerate(inputs.fillings) if np.ndim(value)}
+    fixed = _fixed(whole, arrays, inputs.walls) | beside | given
     if plan.reverse:
+        whole = replace(whole, plan=forward(whole.plan), inputs=[list(map(_turned, reads)) for reads in whole.inputs])
         arrays = [lax.rev(array, range(array.ndim)) for array in arrays]
-        given = {key: lax.rev(array, range(array.ndim)) for key, array in given.items()}
-        inputs = [[(number, tuple(-o for o in tap)) for number, tap in reads] for reads in inputs]
-    uniform = [[*dynamic, *captured] for captured in constants]
-    all_of_it = Sweep(turned, formulas, inputs, uniform, fillings)
-    fixed = _fixed(turned, inputs, arrays) | given
-    states = _scheduled(all_of_it, arrays, fixed)
+        fixed = {_turned(key): lax.rev(array, range(array.ndim)) for key, array in fixed.items()}
+    states = _scheduled(whole, arrays, fixed)
     if plan.reverse:
         states = [lax.rev(state, range(state.ndim)) for state in states]
     return [_result(plan, number, state) for number, state in zip(plan.updates, states)]
 
 
-def _scheduled(all_of_it: Sweep, arrays: Sequence[Any], fixed: dict[Read, Any]) -> list[Any]:
-    plan = all_of_it.plan
+def _turned(read: Read) -> Read:
+    """A read as it is called when all axes are turned round; what lies beside the fields keeps its name."""
+    number, tap = read
+    return (number, tuple(-o for o in tap)) if number >= 0 else read
+
+
+def _scheduled(whole: Sweep, arrays: Sequence[Any], fixed: dict[Read, Any]) -> list[Any]:
+    plan = whole.plan
     schedule = plan.schedule
     updated = {number: arrays[number] for number in plan.updates}
 
     def nested(updated: dict[int, Any], fixed: dict[Read, Any]) -> list[Any]:
         if sweep.fits(plan, schedule.axes):
-            return sweep.run(all_of_it, updated, fixed, schedule.axes)
-        return planes.run(all_of_it, updated, fixed, ())
+            return sweep.run(whole, updated, fixed, schedule.axes)
+        return planes.run(whole, updated, fixed, ())
 
     def wavefront(updated: dict[int, Any], fixed: dict[Read, Any]) -> list[Any]:
-        return planes.run(all_of_it, updated, fixed, schedule.direction)
+        return planes.run(whole, updated, fixed, schedule.direction)
 
     if schedule.name == "wavefront":
         return wavefront(updated, fixed)
@@ -67,12 +68,14 @@ def _scheduled(all_of_it: Sweep, arrays: Sequence[Any], fixed: dict[Read, Any]) 
     return nested(updated, fixed)
 
 
-def _fixed(plan: Plan, inputs: Sequence[Sequence[Read]], arrays: Sequence[Any]) -> dict[Read, Any]:
+def _fixed(whole: Sweep, arrays: Sequence[Any], walls: Sequence[Any]) -> dict[Read, Any]:
     """What is read of fields that the sweep does not write, for all cells at once."""
-    whole = tuple(range(n) for n in plan.grid)
-    shifts = {n: Shifts(f, arrays[n], plan.grid) for n, f in enumerate(plan.fields) if n not in plan.updates}
-    reads = dict.fromkeys(read for used in inputs for read in used if read[0] in shifts)
-    return {(number, tap): shifts[number].read(tap, whole) for number, tap in reads}
+    plan = whole.plan
+    cells = tuple(range(n) for n in plan.grid)
+    others = [n for n in range(len(plan.fields)) if n not in plan.updates]
+    shifts = {n: Shifts(plan.fields[n], arrays[n], plan.grid, walls) for n in others}
+    reads = dict.fromkeys(read for used in whole.inputs for read in used if read[0] in shifts)
+    return {(number, tap): shifts[number].read(tap, cells) for number, tap in reads}
 
 
 def _filled(plan: Plan, owner: int, value: Any) -> Any:

@@ -14,7 +14,19 @@ from typing import Any
 import numpy as np
 
 from stencilx.backend import Arguments, Leaf, Runner, WindowSpec, trial_reads
-from stencilx.boundary import Constant, Edge, Reflect, Rule, Symmetric, Wrap
+from stencilx.boundary import (
+    Constant,
+    Dirichlet,
+    Edge,
+    Extrapolate,
+    Neumann,
+    Reflect,
+    Robin,
+    Rule,
+    Slot,
+    Symmetric,
+    Wrap,
+)
 from stencilx.capture import described
 from stencilx.errors import KernelError
 from stencilx.fields import FieldPlan
@@ -62,7 +74,8 @@ class NumpyBackend:
         return np.asarray(value)
 
     def signature(self, arguments: Arguments) -> Hashable:
-        return described(arguments.arrays), described(arguments.with_fields([None] * len(arguments.fields)))
+        parameters = arguments.with_fields([None] * len(arguments.fields))
+        return described(arguments.arrays), described(parameters), described(arguments.walls)
 
     def joined(self, array: np.ndarray, joins: Sequence[Any]) -> np.dtype:
         return _dtype(array, joins)
@@ -113,6 +126,7 @@ def _run(plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> Any:
     arrays = [array.astype(_dtype(array, f.joins), copy=False) for array, f in zip(arguments.arrays, plan.fields)]
     for number in plan.updates:
         arrays[number] = arrays[number].copy()
+    fields = [_Field(f, array, arguments.walls) for f, array in zip(plan.fields, arrays)]
     owner = np.full(plan.frame.shape, -1)
     for number, value in enumerate(plan.values):
         owner[value.key] = number
@@ -129,7 +143,7 @@ def _run(plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> Any:
         if value.kernel is None:
             results[cell] = _Cell(None, constants[number](place))
         else:
-            result = _call(formulas[value.kernel], plan, arrays, arguments, cell, key_text(value.key))
+            result = _call(formulas[value.kernel], plan, fields, arguments, cell, key_text(value.key))
             results[cell] = _Cell(formulas[value.kernel].kernel, result)
         _write(plan, arrays, cell, results[cell])
     return _swept(plan, arrays) if plan.updates else _assemble(plan, arguments, results)
@@ -174,78 +188,134 @@ def _constants(plan: Plan, number: int) -> Callable[[Index], Any]:
     return lambda place: spread[place]
 
 
-def _call(
-    looked: Looked, plan: Plan, arrays: Sequence[np.ndarray], arguments: Arguments, cell: Index, region: str
-) -> Any:
-    views = [_view(spec, f, array, cell) for spec, f, array in zip(looked.windows, plan.fields, arrays)]
+def _call(looked: Looked, plan: Plan, fields: Sequence[_Field], arguments: Arguments, cell: Index, region: str) -> Any:
+    views = [_view(spec, field, cell) for spec, field in zip(looked.windows, fields)]
     args, kwargs = arguments.with_fields(views)
     try:
         return looked.kernel(*args, **kwargs)
     except Exception as error:
         place = ", ".join(str(cells[i]) for cells, i in zip(plan.frame.cells, cell))
         error.add_note(f"in cell ({place}) of the output grid {plan.frame.shape}, region F[{region}]")
-        for f, array in zip(plan.fields, arrays):
-            taps = [range(lo, hi + 1) for lo, hi in zip(f.window.lo, f.window.hi)]
-            error.add_note(f"with the window of {f.name!r} ({f.window}):\n{_cut(f, array, cell, taps)}")
+        for field in fields:
+            f = field.plan
+            error.add_note(f"with the window of {f.name!r} ({f.window}):\n{_cut(field, cell, _taps(f.window))}")
         raise
 
 
-def _view(spec: WindowSpec, f: FieldPlan, array: np.ndarray, cell: Index) -> Any:
+def _view(spec: WindowSpec, field: _Field, cell: Index) -> Any:
     """What the kernel sees of one field: an array, or an object to be indexed by offset."""
+    window = field.plan.window
     if not spec.relative:
-        return _cut(f, array, cell, [range(lo, hi + 1) for lo, hi in zip(f.window.lo, f.window.hi)])
+        return _cut(field, cell, _taps(window))
 
     def read(offset: Offset) -> Any:
-        return _cut(f, array, cell, [range(o, o + 1) for o in offset]).reshape(())[()]
+        return _cut(field, cell, [range(o, o + 1) for o in offset]).reshape(())[()]
 
-    return _relative_view(spec, f.window, read)
+    return _relative_view(spec, window, read)
+
+
+def _taps(window: Window) -> list[range]:
+    return [range(lo, hi + 1) for lo, hi in zip(window.lo, window.hi)]
 
 
 def _relative_view(spec: WindowSpec, window: Window | None, read: Callable[[Offset], Any]) -> OffsetWindow:
     return OffsetWindow(spec.field, spec.ndim, window, spec.axis_names, read, _stack)
 
 
-def _cut(f: FieldPlan, array: np.ndarray, cell: Index, taps: Sequence[range]) -> np.ndarray:
+def _cut(field: _Field, cell: Index, taps: Sequence[range]) -> np.ndarray:
     """A copy of the window of a cell, or of some taps of it."""
-    centre = _centre(f, cell)
-    places = [[m + o * d for o in t] for m, t, d in zip(centre, taps, f.geometry.dilation)]
-    window = np.empty([len(p) for p in places], array.dtype)
+    centre = _centre(field.plan, cell)
+    places = [[m + o * d for o in t] for m, t, d in zip(centre, taps, field.plan.geometry.dilation)]
+    window = np.empty([len(p) for p in places], field.array.dtype)
     for index in np.ndindex(*window.shape):
-        window[index] = _value(f, array, [p[i] for p, i in zip(places, index)])
+        window[index] = field.value(tuple(p[i] for p, i in zip(places, index)))
     return window
 
 
-def _value(f: FieldPlan, array: np.ndarray, place: list[int]) -> Any:
-    """The array's value at a place, or what its boundary rules say: the axis that was extended last is asked first."""
-    for axis in reversed(range(array.ndim)):
-        n = array.shape[axis]
-        if place[axis] < 0 or place[axis] >= n:
-            rule = f.rules[axis][0 if place[axis] < 0 else 1]
-            if isinstance(rule, Constant):
-                return rule.value
-            place[axis] = _stand_in(rule, place[axis], n)
-    return array[tuple(place)]
+@dataclass(frozen=True)
+class _Field:
+    """A field as a sweep or map reads it: what the plan says of it, its array, the values of its boundary rules."""
+
+    plan: FieldPlan
+    array: np.ndarray
+    walls: tuple[Any, ...]
+
+    def value(self, place: Index) -> Any:
+        """The array's value at a place, or what its rules say: the axis that was extended last is asked first."""
+        for axis in reversed(range(self.array.ndim)):
+            if not 0 <= place[axis] < self.array.shape[axis]:
+                rule = self.plan.rules[axis][0 if place[axis] < 0 else 1]
+                return self.array.dtype.type(self.ghost(rule, axis, place))
+        return self.array[place]
+
+    def ghost(self, rule: Rule, axis: int, place: Index) -> Any:
+        """What a rule gives at a place beyond one of its axis' ends."""
+        i, n = place[axis], self.array.shape[axis]
+        depth = -i if i < 0 else i - n + 1
+
+        def u(j: int) -> Any:
+            """The j-th cell inwards from this end; a mirror that runs out of cells turns round at the other one."""
+            moved = j if i < 0 else n - 1 - j
+            there = (*place[:axis], moved, *place[axis + 1 :])
+            return self.value(there) if 0 <= moved < n else self.ghost(rule, axis, there)
+
+        def given(value: Any) -> Any:
+            return self._on_face(value, axis, place) if isinstance(value, Slot) else value
+
+        match rule:
+            case Constant(value):
+                return given(value)
+            case Wrap(add, shared):
+                period = n - 1 if shared else n
+                turns = 0
+                while not 0 <= i < n:
+                    i, turns = (i + period, turns - 1) if i < 0 else (i - period, turns + 1)
+                return self.value((*place[:axis], i, *place[axis + 1 :])) + turns * given(add)
+            case Edge():
+                return u(0)
+            case Reflect(odd):
+                image = u(depth) if n > 1 else u(0)
+                return 2 * u(0) - image if odd else image
+            case Symmetric(odd):
+                return 2 * u(0) - u(depth - 1) if odd else u(depth - 1)
+            case Extrapolate(order):
+                cells = [u(j) for j in range(order + 1)]
+                for _ in range(depth):  # the next value makes the differences of highest order go on as they are
+                    cells = [_continued(cells), *cells[:order]]
+                return cells[0]
+            case Dirichlet(value, at):
+                return 2 * given(value) - u(depth - 1 if at == "face" else depth)
+            case Neumann(slope, dx, at):
+                apart = 2 * depth - 1 if at == "face" else 2 * depth
+                return u(depth - 1 if at == "face" else depth) + apart * given(dx) * given(slope)
+            case Robin(a, b, g, dx, "node"):
+                slope = (given(g) - given(a) * u(0)) / given(b)
+                return u(depth) + 2 * depth * given(dx) * slope
+            case Robin(a, b, g, dx, _):  # a*(u[0] + first)/2 + b*(first - u[0])/dx = g
+                mean, slope = given(a) / 2, given(b) / given(dx)
+                first = (given(g) - (mean - slope) * u(0)) / (mean + slope)
+                return u(depth - 1) + (2 * depth - 1) * (first - u(0))
+        raise KernelError(f"the NumPy backend does not know the boundary rule {rule}.")
+
+    def _on_face(self, slot: Slot, axis: int, place: Index) -> Any:
+        """The element of a rule's value that stands beside a place."""
+        value = np.asarray(self.walls[slot.number])
+        others = [b for b in range(self.array.ndim) if b != axis]
+        index = []
+        for b, length in zip(others[len(others) - value.ndim :], value.shape):
+            i, n = place[b], self.array.shape[b]
+            if not 0 <= i < n:
+                rule = self.plan.rules[b][0 if i < 0 else 1]
+                i = rule.index(i, n) if rule.copies else (0 if i < 0 else n - 1)
+            index.append(i if length > 1 else 0)
+        return value[tuple(index)][()]
 
 
-def _stand_in(rule: Rule, i: int, n: int) -> int:
-    match rule:
-        case Wrap():
-            while i < 0:
-                i += n
-            while i >= n:
-                i -= n
-        case Edge():
-            i = 0 if i < 0 else n - 1
-        case Reflect():
-            while n > 1 and not 0 <= i < n:
-                i = -i if i < 0 else 2 * (n - 1) - i
-            i = i if n > 1 else 0
-        case Symmetric():
-            while not 0 <= i < n:
-                i = -1 - i if i < 0 else 2 * n - 1 - i
-        case _:
-            raise KernelError(f"the NumPy backend does not know the boundary rule {rule}.")
-    return i
+def _continued(cells: Sequence[Any]) -> Any:
+    """The value before the first of some cells that a polynomial through all of them takes."""
+    if len(cells) == 1:
+        return cells[0]
+    return cells[0] + _continued([b - a for a, b in zip(cells[1:], cells)])
 
 
 def _assemble(plan: Plan, arguments: Arguments, results: dict[Index, _Cell]) -> Any:
