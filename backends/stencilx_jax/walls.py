@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stencilx.boundary import Slot
+from stencilx.boundary import Edge, Slot
 from stencilx.fields import FieldPlan
 from stencilx.plan import Plan
 from stencilx.regions import Box, Part, Points
@@ -36,19 +36,25 @@ Beside = tuple[int | None, ...]
 def without_formulas(sweep: Sweep, arrays: Sequence[Any], walls: Sequence[Any]) -> tuple[Sweep, dict[Read, Any]]:
     """The same sweep with no ghost of an updated field to be computed, and values over faces for all cells."""
     plan = sweep.plan
+    plan = replace(plan, fields=tuple(_reached(f) if n in plan.updates else f for n, f in enumerate(plan.fields)))
     computed = {number for number in plan.updates if _has_formulas(plan.fields[number])}
     if not computed:
-        return sweep, {}
+        return replace(sweep, plan=plan), {}
     inputs = [[_in_cells(plan, computed, read) for read in reads] for reads in sweep.inputs]
     plan = replace(plan, fields=tuple(_undilated(f) if n in computed else f for n, f in enumerate(plan.fields)))
     rewriting = _Rewriting(replace(sweep, plan=plan, inputs=inputs), computed, arrays, walls)
     return rewriting.result(), rewriting.beside
 
 
+def _reached(f: FieldPlan) -> FieldPlan:
+    """The same field without the rules of sides beyond which nothing is read."""
+    pairs = (zip(sides, counts) for sides, counts in zip(f.rules, f.ghosts))
+    return replace(f, rules=tuple(tuple(rule if count else Edge() for rule, count in pair) for pair in pairs))
+
+
 def _has_formulas(f: FieldPlan) -> bool:
     """Constants that are plain numbers are no formulas as long as there are no others."""
-    sides = (pair for rules, counts in zip(f.rules, f.ghosts) for pair in zip(rules, counts))
-    return any(n and not rule.copies and not is_plain(rule) for rule, n in sides)
+    return not all(rule.copies or is_plain(rule) for sides in f.rules for rule in sides)
 
 
 def _in_cells(plan: Plan, computed: set[int], read: Read) -> Read:
