@@ -107,7 +107,7 @@ class Formula(Protocol):
         ...
 
 
-_METHODS = ("name", "as_field", "signature", "joined", "trace", "output", "runner")
+_METHODS = ("name", "as_field", "signature", "joined", "where", "trace", "output", "runner")
 
 Runner = Callable[[Arguments, Any], Any]
 
@@ -119,8 +119,11 @@ class Backend(Protocol):
     @property
     def name(self) -> str: ...
 
-    def as_field(self, value: Any) -> Any:
-        """A field as the backend's own array (with `shape` and `dtype`), copied only where that is needed."""
+    def as_field(self, value: Any, like: Any = None) -> Any:
+        """A field as the backend's own array (with `shape` and `dtype`), copied only where that is needed.
+
+        Where there are several kinds of arrays, as one of the kind of another field.
+        """
         ...
 
     def signature(self, arguments: Arguments) -> Hashable:
@@ -129,6 +132,10 @@ class Backend(Protocol):
 
     def joined(self, array: Any, joins: Sequence[Any]) -> Any:
         """The dtype in which the elements of an array, some Python numbers and some dtypes all fit."""
+        ...
+
+    def where(self, condition: Any, tree: Any, other: Any) -> Any:
+        """Within a kernel: each leaf of a tree where the condition holds, the other number or value where not."""
         ...
 
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Formula:

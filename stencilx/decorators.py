@@ -65,6 +65,7 @@ def kmap(
     dilation: Any = 1,
     padding: Any = "valid",
     boundary: Any = 0,
+    mask: Any = None,
     relative: bool = False,
     named_axis: Mapping[int, str] | None = None,
     fields: int | str | Sequence[str] = 1,
@@ -85,6 +86,9 @@ def kmap(
             input cells), an int, or for each axis an int, `(before, after)` or a word; a dict by field.
         boundary: what lies outside the array: a number (0), "wrap", "edge", "reflect", "symmetric" or a rule of
             `stencilx.boundary`; by axis `{0: "wrap"}`, by side `{0: ("edge", 1.0)}`, by field `{"u": "wrap"}`.
+        mask: cells that exist: a boolean array as large as the field, or the name of a parameter that is one; a dict by
+            field. Reads of other cells give what the boundary rule says of a wall there, or what a rule of their own
+            does, `{0: "wrap", "mask": "edge"}`. Where cells do not exist, the result is 0.
         relative: whether the kernel indexes its windows by offset from the centre, `u[1, 0]`. Without it, and with a
             kernel_size, it gets each window as an array. Always so for named axes and inferred windows.
         named_axis: names for axes, `{0: "i", 1: "j"}`, so that a kernel may read `u["i+1", "j"]`.
@@ -115,6 +119,7 @@ def kmap(
         dilation=dilation,
         padding=padding,
         boundary=boundary,
+        mask=mask,
     )
     return Stencil(options, kernel, backend and load(backend).name)
 
@@ -127,6 +132,7 @@ def smap(
     dilation: Any = 1,
     offset: Any = 0,
     boundary: Any = 0,
+    mask: Any = None,
     relative: bool = False,
     named_axis: Mapping[int, str] | None = None,
     fields: int | str | Sequence[str] = 1,
@@ -141,6 +147,7 @@ def smap(
     Args:
         kernel: a function of windows and parameters that returns a scalar.
         offset: the margin, an int or for each axis an int or `(before, after)`, in cells.
+        mask: as for `kmap`; cells that do not exist keep their old values.
         kernel_size, strides, dilation, boundary, relative, named_axis, fields, backend: as for `kmap`.
 
     Returns:
@@ -161,6 +168,7 @@ def smap(
         dilation=dilation,
         offset=offset,
         boundary=boundary,
+        mask=mask,
         into_copy=True,
     )
     return Stencil(options, kernel, backend and load(backend).name)
@@ -174,6 +182,7 @@ def kscan(
     dilation: Any = 1,
     padding: Any = "valid",
     boundary: Any = 0,
+    mask: Any = None,
     relative: bool = False,
     named_axis: Mapping[int, str] | None = None,
     fields: int | str | Sequence[str] = 1,
@@ -193,6 +202,7 @@ def kscan(
         updates: the fields that are written, by name; the first one where it is left out.
         reverse: visit the last cell first.
         schedule: "auto", "parallel", "rows", "cells" or "wavefront". One that would change the numbers is an error.
+        mask: as for `kmap`; cells that do not exist keep their old values.
         kernel_size, strides, dilation, padding, boundary, relative, named_axis, fields, backend: as for `kmap`.
 
     Returns:
@@ -219,6 +229,7 @@ def kscan(
         dilation=dilation,
         padding=padding,
         boundary=boundary,
+        mask=mask,
         sweep=True,
         updates=updates,
         reverse=reverse,
@@ -235,6 +246,7 @@ def sscan(
     dilation: Any = 1,
     offset: Any = 0,
     boundary: Any = 0,
+    mask: Any = None,
     relative: bool = False,
     named_axis: Mapping[int, str] | None = None,
     fields: int | str | Sequence[str] = 1,
@@ -251,7 +263,7 @@ def sscan(
     Args:
         kernel, updates, reverse, schedule: as for `kscan`.
         offset: the margin, an int or for each axis an int or `(before, after)`, in cells.
-        kernel_size, strides, dilation, boundary, relative, named_axis, fields, backend: as for `kmap`.
+        kernel_size, strides, dilation, boundary, mask, relative, named_axis, fields, backend: as for `kscan`.
 
     Returns:
         A `Stencil`. Its result is the updated array, or a tuple of them for several updates.
@@ -271,6 +283,7 @@ def sscan(
         dilation=dilation,
         offset=offset,
         boundary=boundary,
+        mask=mask,
         into_copy=True,
         sweep=True,
         updates=updates,

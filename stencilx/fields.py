@@ -11,7 +11,7 @@ import numpy as np
 from stencilx.boundary import Rule
 from stencilx.errors import FieldError
 from stencilx.walls import Sides, check_lengths, is_plain
-from stencilx.window import Geometry, Offset, Pair, Reads, Window
+from stencilx.window import Geometry, Offset, Pair, Reads, Window, reach
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class FieldPlan:
 
     `joins` are the numbers and dtypes that the array's dtype is joined with: what may lie outside, what a sweep writes.
     `ghosts` counts the cells outside the array that windows cover on each side, whether or not a kernel reads them.
+    `inside` has the rules for cells that a mask says do not exist, if there is one.
     """
 
     geometry: Geometry
@@ -27,6 +28,7 @@ class FieldPlan:
     reads: Reads
     ghosts: tuple[Pair, ...]
     joins: tuple[Any, ...] = field(default=(), compare=False)
+    inside: tuple[Sides, ...] = ()
 
     @property
     def name(self) -> str:
@@ -39,6 +41,13 @@ class FieldPlan:
     @property
     def window(self) -> Window:
         return self.geometry.window
+
+    @property
+    def covered(self) -> Window:
+        """All cells that may be read: the window, and what is read beyond it in place of others."""
+        if isinstance(self.reads, Window):
+            return self.window
+        return reach([*self.reads, self.window.lo, self.window.hi], len(self.shape))
 
     def behind(self, walked: int) -> FieldPlan:
         """The same on the axes that remain when the first ones are walked along one by one."""
@@ -129,6 +138,7 @@ def common_grid(geometries: Sequence[Geometry]) -> tuple[int, ...]:
 def plan_field(
     geometry: Geometry, rules: tuple[Sides, ...], reads: Reads, grid: Sequence[int], joins: tuple[Any, ...]
 ) -> FieldPlan:
-    ghosts = geometry.ghosts(geometry.window, grid)
+    pairs = zip(geometry.ghosts(geometry.window, grid), geometry.ghosts(reads, grid), strict=True)
+    ghosts = tuple((max(a, c), max(b, d)) for (a, b), (c, d) in pairs)
     check_lengths(rules, geometry.shape, ghosts, geometry.field)
     return FieldPlan(geometry, rules, reads, ghosts, joins)

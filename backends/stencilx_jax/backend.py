@@ -11,6 +11,7 @@ import numpy as np
 
 from stencilx.backend import Arguments, Leaf, Runner, WindowSpec
 from stencilx.errors import FieldError, KernelError
+from stencilx.offsets import OffsetWindow
 from stencilx.plan import Plan
 from stencilx.results import check_alike, check_updates
 from stencilx_jax import map as maps
@@ -26,7 +27,7 @@ class JaxBackend:
 
     name = "jax"
 
-    def as_field(self, value: Any) -> Any:
+    def as_field(self, value: Any, like: Any = None) -> Any:
         if isinstance(value, np.ndarray):  # float64 becomes float32 here where JAX would do it later
             return value.astype(jax.dtypes.canonicalize_dtype(value.dtype), copy=False)
         return value if isinstance(value, jax.Array) else jnp.asarray(value)
@@ -38,6 +39,9 @@ class JaxBackend:
 
     def joined(self, array: Any, joins: Sequence[Any]) -> Any:
         return field_dtype(array, joins)
+
+    def where(self, condition: Any, tree: Any, other: Any) -> Any:
+        return jax.tree.map(lambda leaf: _where(condition, leaf, other), tree)
 
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> JaxFormula:
         return trace(kernel, windows, arguments)
@@ -65,6 +69,14 @@ class JaxBackend:
             return jax.tree.unflatten(tree, into(buffers, inputs))
 
         return run
+
+
+def _where(condition: Any, leaf: Any, other: Any) -> Any:
+    if isinstance(leaf, OffsetWindow):
+        return leaf  # an error of its own
+    if isinstance(other, int) and jnp.issubdtype(jnp.result_type(leaf), jnp.bool_):
+        other = bool(other)
+    return jnp.where(condition, leaf, other)
 
 
 def _leaf_signature(leaf: Any) -> Hashable:
