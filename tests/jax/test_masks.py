@@ -32,8 +32,8 @@ def check_gradient(function: Any, x: jax.Array, wet: np.ndarray) -> None:
 
 
 def kernel(u: Any) -> Any:
-    """Not linear, and not finite where a cell is 0."""
-    return jnp.log(u[0, 0]) * u[0, 1] / u[1, 0] + jnp.sqrt(u[0, -1]) * u[-1, 1]
+    """Not linear, positive, and not finite where a cell is 0."""
+    return 0.3 * (u[0, 1] / (u[0, 0] + u[1, 0]) + jnp.sqrt(u[0, -1]) / u[-1, 1] ** 0.25)
 
 
 @pytest.mark.parametrize(
