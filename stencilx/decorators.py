@@ -70,6 +70,7 @@ def kmap(
     named_axis: Mapping[int, str] | None = None,
     fields: int | str | Sequence[str] = 1,
     backend: str | None = None,
+    fuse: bool = False,
 ) -> Any:
     """Apply a kernel, written for one cell, to every window of an array: each cell reads old values.
 
@@ -94,6 +95,8 @@ def kmap(
         named_axis: names for axes, `{0: "i", 1: "j"}`, so that a kernel may read `u["i+1", "j"]`.
         fields: which arguments are fields, by number (the first ones) or by name; all others are handed over whole.
         backend: "jax", "numpy", "array_api" or an installed one; chosen by the arrays where it is left out.
+        fuse: whether XLA may merge the stencil, within `jax.jit` on a CPU, with what stands around it. It then saves a
+            pass over memory, but it may compute the stencil again for each read of its result, and often does.
 
     Returns:
         A `Stencil`. Called on arrays, it gives an array of the kernel's dtype; its shape is the output grid, followed
@@ -120,6 +123,7 @@ def kmap(
         padding=padding,
         boundary=boundary,
         mask=mask,
+        fuse=fuse,
     )
     return Stencil(options, kernel, backend and load(backend).name)
 
@@ -137,6 +141,7 @@ def smap(
     named_axis: Mapping[int, str] | None = None,
     fields: int | str | Sequence[str] = 1,
     backend: str | None = None,
+    fuse: bool = False,
 ) -> Any:
     """Apply a kernel to every window of an array and write its scalar results into a copy of that array.
 
@@ -148,7 +153,7 @@ def smap(
         kernel: a function of windows and parameters that returns a scalar.
         offset: the margin, an int or for each axis an int or `(before, after)`, in cells.
         mask: as for `kmap`; cells that do not exist keep their old values.
-        kernel_size, strides, dilation, boundary, relative, named_axis, fields, backend: as for `kmap`.
+        kernel_size, strides, dilation, boundary, relative, named_axis, fields, backend, fuse: as for `kmap`.
 
     Returns:
         A `Stencil`. Its result has the dtype in which both the array and the kernel's results fit.
@@ -169,6 +174,7 @@ def smap(
         offset=offset,
         boundary=boundary,
         mask=mask,
+        fuse=fuse,
         into_copy=True,
     )
     return Stencil(options, kernel, backend and load(backend).name)
@@ -190,6 +196,7 @@ def kscan(
     reverse: bool = False,
     schedule: str = "auto",
     backend: str | None = None,
+    fuse: bool = False,
 ) -> Any:
     """Visit the cells one after the other; each sees what the cells before it have written (a sweep).
 
@@ -203,7 +210,7 @@ def kscan(
         reverse: visit the last cell first.
         schedule: "auto", "parallel", "rows", "cells" or "wavefront". One that would change the numbers is an error.
         mask: as for `kmap`; cells that do not exist keep their old values.
-        kernel_size, strides, dilation, padding, boundary, relative, named_axis, fields, backend: as for `kmap`.
+        kernel_size, strides, dilation, padding, boundary, relative, named_axis, fields, backend, fuse: as for `kmap`.
 
     Returns:
         A `Stencil`. Its result is what was written, on the output grid: an array, or a tuple of them for several
@@ -230,6 +237,7 @@ def kscan(
         padding=padding,
         boundary=boundary,
         mask=mask,
+        fuse=fuse,
         sweep=True,
         updates=updates,
         reverse=reverse,
@@ -254,6 +262,7 @@ def sscan(
     reverse: bool = False,
     schedule: str = "auto",
     backend: str | None = None,
+    fuse: bool = False,
 ) -> Any:
     """Visit the cells one after the other and write the results into a copy of the array.
 
@@ -263,7 +272,7 @@ def sscan(
     Args:
         kernel, updates, reverse, schedule: as for `kscan`.
         offset: the margin, an int or for each axis an int or `(before, after)`, in cells.
-        kernel_size, strides, dilation, boundary, mask, relative, named_axis, fields, backend: as for `kscan`.
+        kernel_size, strides, dilation, boundary, mask, relative, named_axis, fields, backend, fuse: as for `kscan`.
 
     Returns:
         A `Stencil`. Its result is the updated array, or a tuple of them for several updates.
@@ -284,6 +293,7 @@ def sscan(
         offset=offset,
         boundary=boundary,
         mask=mask,
+        fuse=fuse,
         into_copy=True,
         sweep=True,
         updates=updates,

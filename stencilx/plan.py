@@ -43,6 +43,7 @@ class Plan:
         schedule: in which order cells are computed, and why.
         updates: for a sweep the numbers of the fields that it writes; empty for a map.
         reverse: whether a sweep visits the last cell first.
+        fuse: whether a compiler may merge the stencil with what stands around it.
     """
 
     fields: tuple[FieldPlan, ...]
@@ -54,6 +55,7 @@ class Plan:
     schedule: Schedule = PARALLEL
     updates: tuple[int, ...] = ()
     reverse: bool = False
+    fuse: bool = False
 
     @property
     def cells(self) -> int:

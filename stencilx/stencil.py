@@ -58,6 +58,7 @@ class Options:
     updates: tuple[str, ...] = ()
     reverse: bool = False
     schedule: str = "auto"
+    fuse: bool = False
 
     @property
     def kind(self) -> str:
@@ -79,6 +80,7 @@ class Options:
             "updates": (self.updates, ()),
             "reverse": (self.reverse, False),
             "schedule": (self.schedule, "auto"),
+            "fuse": (self.fuse, False),
         }
         return ", ".join(f"{name}={value!r}" for name, (value, default) in shown.items() if value != default)
 
@@ -415,7 +417,7 @@ class Stencil:
             RegionValue(key, kernel=place[id(value)]) if callable(value) else RegionValue(key, constant=value)
             for key, (_, value) in zip(keys, self._assignments, strict=True)
         )
-        return Plan(fields, grid, frame, values, parts, self._options.into_copy)
+        return Plan(fields, grid, frame, values, parts, self._options.into_copy, fuse=self._options.fuse)
 
     def _chosen(self, names: Sequence[str]) -> dict[str, Any]:
         """What `boundary` says of each field."""

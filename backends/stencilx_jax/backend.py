@@ -16,6 +16,7 @@ from stencilx.plan import Plan
 from stencilx.results import check_alike, check_updates
 from stencilx_jax import map as maps
 from stencilx_jax import sweeps
+from stencilx_jax.fences import fenced
 from stencilx_jax.trace import LARGE, JaxFormula, field_dtype, is_dynamic, split, trace
 
 _CONFIG = ("jax_enable_x64", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion")
@@ -58,13 +59,13 @@ class JaxBackend:
             tree = jax.tree.structure((0,) * len(plan.updates))
         # What closes over a traced value serves one call only: compiling it would be for nothing.
         reusable = all(formula.reusable for formula in formulas)
-        compiled = jax.jit(body) if reusable else body
+        compiled = jax.jit(body) if reusable or not plan.fuse else body
         into = jax.jit(lambda out, inputs: body(inputs), donate_argnums=0, keep_unused=True)
 
         def run(arguments: Arguments, out: Any) -> Any:
             inputs = _inputs(plan, formulas, arguments)
             if out is None:
-                return jax.tree.unflatten(tree, compiled(inputs))
+                return jax.tree.unflatten(tree, compiled(inputs) if plan.fuse else fenced(compiled, inputs))
             buffers = _buffers(out, tree, jax.eval_shape(body, inputs), arguments)
             return jax.tree.unflatten(tree, into(buffers, inputs))
 
