@@ -85,8 +85,9 @@ def kmap(
         dilation: distance of neighbouring cells of a window, an int or one for each axis.
         padding: how far windows may stick out of the array: "valid" (not at all), "same" (as many output cells as
             input cells), an int, or for each axis an int, `(before, after)` or a word; a dict by field.
-        boundary: what lies outside the array: a number (0), "wrap", "edge", "reflect", "symmetric" or a rule of
-            `stencilx.boundary`; by axis `{0: "wrap"}`, by side `{0: ("edge", 1.0)}`, by field `{"u": "wrap"}`.
+        boundary: what lies outside the array: a number (0), an array over the face, "wrap", "edge", "reflect",
+            "symmetric" or a rule of `stencilx.boundary`, such as `Dirichlet(1.0)`, whose values may be functions of
+            parameters; by axis `{0: "wrap"}`, by side `{0: ("edge", 1.0)}`, by field `{"u": "wrap"}`.
         mask: cells that exist: a boolean array as large as the field, or the name of a parameter that is one; a dict by
             field. Reads of other cells give what the boundary rule says of a wall there, or what a rule of their own
             does, `{0: "wrap", "mask": "edge"}`. Where cells do not exist, the result is 0.
@@ -201,8 +202,8 @@ def kscan(
     """Visit the cells one after the other; each sees what the cells before it have written (a sweep).
 
     As `kmap`, but the kernel's result is written at the window's centre before the next cell is visited, in row-major
-    order. A ghost reads the current value of what it mirrors. The inputs themselves are not modified. From the offsets
-    that are read follows the cheapest order that gives the same numbers: `stencil.schedule(...)` names it.
+    order. A ghost is made from the current values of its cells. The inputs themselves are not modified. From the
+    offsets that are read follows the cheapest order that gives the same numbers: `stencil.schedule(...)` names it.
 
     Args:
         kernel: a function of windows and parameters. It returns a scalar, or a tuple of as many as `updates` names.
