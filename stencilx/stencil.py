@@ -217,6 +217,16 @@ class Stencil:
         unique = {id(value): value for _, value in self._assignments if callable(value)}
         return list(unique.values())
 
+    @property
+    def surroundings(self) -> list[Any]:
+        """What compiled code that calls this stencil depends on: its regions, and what their kernels capture."""
+        return [self, *(part for pair in self._assignments for part in pair), *captured(self._kernels)]
+
+    @property
+    def backend(self) -> str | None:
+        """The name of the backend that was chosen for it; None where each call chooses."""
+        return self._backend
+
     # The path of a call
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Prepared, Arguments]:

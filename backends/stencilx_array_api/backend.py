@@ -16,7 +16,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from stencilx.backend import Arguments, Leaf, Runner, WindowSpec, trial_reads
+from stencilx.backend import Arguments, Leaf, Loop, Runner, WindowSpec, step_by_step, trial_reads
 from stencilx.capture import described
 from stencilx.errors import KernelError, line_of
 from stencilx.offsets import OffsetWindow, whole_window_hint, whole_window_message
@@ -96,6 +96,9 @@ class ArrayApiBackend:
 
     def output(self, plan: Plan, formulas: Sequence[Evaluated], arguments: Arguments) -> tuple[Leaf, ...] | None:
         return None
+
+    def loop(self, step: Callable[[Any], Any], donate: bool) -> Loop:
+        return step_by_step(step)
 
     def runner(self, plan: Plan, formulas: Sequence[Evaluated]) -> Runner:
         return lambda arguments, out: into(_run(plan, formulas, arguments), out)

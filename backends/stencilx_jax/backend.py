@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stencilx.backend import Arguments, Leaf, Runner, WindowSpec
+from stencilx.backend import Arguments, Leaf, Loop, Runner, WindowSpec
 from stencilx.errors import FieldError, KernelError
 from stencilx.offsets import OffsetWindow
 from stencilx.plan import Plan
@@ -17,6 +17,7 @@ from stencilx.results import check_alike, check_updates
 from stencilx_jax import map as maps
 from stencilx_jax import sweeps
 from stencilx_jax.fences import fenced
+from stencilx_jax.loop import loop
 from stencilx_jax.trace import LARGE, JaxFormula, field_dtype, is_dynamic, split, trace
 
 _CONFIG = ("jax_enable_x64", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion")
@@ -50,6 +51,9 @@ class JaxBackend:
     def output(self, plan: Plan, formulas: Sequence[JaxFormula], arguments: Arguments) -> tuple[Leaf, ...]:
         leaves = jax.eval_shape(_body(plan, formulas), _inputs(plan, formulas, arguments))
         return tuple(Leaf(leaf.shape, str(leaf.dtype)) for leaf in leaves)
+
+    def loop(self, step: Callable[[Any], Any], donate: bool) -> Loop:
+        return loop(step, donate)
 
     def runner(self, plan: Plan, formulas: Sequence[JaxFormula]) -> Runner:
         _check_results(plan, formulas)

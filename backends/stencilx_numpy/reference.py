@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stencilx.backend import Arguments, Leaf, Runner, WindowSpec, trial_reads
+from stencilx.backend import Arguments, Leaf, Loop, Runner, WindowSpec, step_by_step, trial_reads
 from stencilx.boundary import (
     Constant,
     Dirichlet,
@@ -99,6 +99,9 @@ class NumpyBackend:
 
     def output(self, plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> tuple[Leaf, ...] | None:
         return None
+
+    def loop(self, step: Callable[[Any], Any], donate: bool) -> Loop:
+        return step_by_step(step)
 
     def runner(self, plan: Plan, formulas: Sequence[Looked]) -> Runner:
         return lambda arguments, out: into(_run(plan, formulas, arguments), out)
