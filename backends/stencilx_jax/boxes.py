@@ -1,8 +1,8 @@
 """Reductions of whole windows, one axis after the other.
 
 The largest, the smallest or the sum of a k x k window is that of k shifted results of 1 x k windows: 2k operations for
-a cell instead of k*k. So is a weighted sum whose weights are an outer product. The result of each axis is fenced off, or
-XLA would compute it again for each shift. Along an axis on which a window is long, windows are doubled:
+a cell instead of k*k. So is a weighted sum whose weights are an outer product. The result of each axis is fenced off,
+or XLA would compute it again for each shift. Along an axis on which a window is long, windows are doubled:
 
     m1[i] = a[i]     m2[i] = m1[i] + m1[i+1]     m4[i] = m2[i] + m2[i+2]     sum of 6 at i = m4[i] + m2[i+4]
 """
@@ -34,7 +34,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {"max": lax.max, "min": lax.
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """What is read: "max", "min" or "sum" of the window, a sum with a factor for each place on each axis, or with none."""
+    """What is read: "max", "min" or "sum" of the window; a sum may have a factor for each place on each axis."""
 
     kind: str
     factors: tuple[np.ndarray, ...] = ()

@@ -21,7 +21,7 @@ from jax import lax
 from stencilx.boundary import Constant, Rule
 from stencilx.fields import FieldPlan
 from stencilx.regions import Box, Points
-from stencilx.walls import Sides, copying, face_shape, filled, ghost, ghost_runs
+from stencilx.walls import Sides, copying, face_shape, filled, ghost, ghost_runs, is_plain
 from stencilx.window import Offset
 
 MANY = 9
@@ -48,14 +48,14 @@ class Shifts:
         return self._extended
 
     def _with_ghosts(self) -> Any:
-        """One copy with room for the ghosts, into which those that are no plain zeros are written strip by strip."""
-        array = lax.pad(self.array, jnp.zeros((), self.array.dtype), [(a, b, 0) for a, b in self.ghosts])
+        """One copy with ghosts of one constant, into which all others are written strip by strip."""
+        reached = [rule for sides, counts in zip(self.rules, self.ghosts) for rule, n in zip(sides, counts) if n]
+        filler: Any = next((rule.value for rule in reached if is_plain(rule)), 0)
+        array = lax.pad(self.array, jnp.asarray(filler, self.array.dtype), [(a, b, 0) for a, b in self.ghosts])
         for axis, (counts, rules) in enumerate(zip(self.ghosts, self.rules)):
             n = self.array.shape[axis]
             for places, rule in zip((range(-counts[0], 0), range(n, n + counts[1])), rules):
-                if not places or (
-                    isinstance(rule, Constant) and isinstance(rule.value, (int, float)) and not rule.value
-                ):
+                if not places or (is_plain(rule) and rule.value is filler):
                     continue
                 strip = [range(m) for m in self.array.shape]
                 strip[:axis] = [range(-a, m + b) for (a, b), m in zip(self.ghosts[:axis], self.array.shape)]
