@@ -303,7 +303,9 @@ def _write_slab(sweep: Sweep, level: int, slabs: Slabs, boxes: Sequence[tuple[in
 
     def of_slab(number: int, slab: Any) -> Shifts:
         if id(slab) not in shifts:
-            shifts[id(slab)] = Shifts(plan.fields[number].behind(level), slab, plan.grid[level:])
+            shifts[id(slab)] = Shifts(
+                plan.fields[number].on_axes(range(level, len(plan.grid))), slab, plan.grid[level:]
+            )
         return shifts[id(slab)]
 
     new = dict(slabs.current)
