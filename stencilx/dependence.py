@@ -13,7 +13,8 @@ at once. That is right if along the walked axes alone every carried distance is 
 
     none is walked -> `parallel`      some -> `rows`      all -> `cells`, or `wavefront` by hyperplanes
 
-A ghost stands for the cells it is made from, so near walls there are further distances.
+A ghost stands for the cells it is made from, so near walls there are further distances. Where each carried value comes
+from the cell just before along one axis, a backend may compose the steps in any grouping: `associative`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from stencilx.fields import FieldPlan, ghost_cells
 from stencilx.walls import Sides, is_plain, sources
 from stencilx.window import Geometry, Offset
 
-SCHEDULES = ("auto", "parallel", "rows", "cells", "wavefront")
+SCHEDULES = ("auto", "parallel", "rows", "cells", "wavefront", "associative")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Schedule:
     """In which order the cells of a stencil are computed.
 
     Attributes:
-        name: "parallel", "rows", "cells" or "wavefront".
+        name: "parallel", "rows", "cells", "wavefront" or "associative".
         reason: why, in words.
         axes: how many axes are walked along one by one (0 for parallel).
         order: for a sweep all axes, first those that are walked along.
@@ -98,6 +99,10 @@ def schedule(
         walked = walked or (0,)
         reason = _rows_reason(carried, walked)
         return Schedule("rows", reason, len(walked), _order(walked, ndim), (), carried, automatic)
+    if asked == "associative":
+        if carried:
+            _check_recurrence([fields[number].name for number in updates], found, carried, walked, cheapest)
+        return Schedule(asked, _associative_reason(carried, walked), len(walked), _order(walked, ndim), (), carried)
     along = direction([read.distance for read in carried], ndim, reverse)
     return Schedule(
         asked, _cells_reason(asked, carried, along), ndim, _order(range(ndim), ndim), along, carried, automatic
@@ -174,6 +179,29 @@ def _commute(one: Rule, other: Rule) -> bool:
     return all(rule.copies or is_plain(rule) for rule in (one, other))
 
 
+def _check_recurrence(
+    updates: Sequence[str],
+    found: Sequence[Dependence],
+    carried: Sequence[Dependence],
+    walked: Sequence[int],
+    cheapest: str,
+) -> None:
+    """Each carried value must come from the cell just before along one axis, the only one that is walked along."""
+    if len(updates) > 1:
+        raise _not_associative(f"{join(updates)} are updated together", cheapest)
+    first = carried[0]
+    for read in carried:
+        if sum(map(abs, read.distance)) != 1 or read.distance != first.distance:
+            beside = "" if read is first else f", and {first} what is written {_text(first.distance)} cells away"
+            raise _not_associative(f"{read} reads what is written {_text(read.distance)} cells away{beside}", cheapest)
+    axis = next(axis for axis, d in enumerate(first.distance) if d)
+    for read in found:
+        if read.distance != first.distance and read.distance[axis] * first.distance[axis] > 0:
+            raise _not_associative(f"{read} reads an old value, which along axis {axis} alone is new", cheapest)
+    if tuple(walked) != (axis,):
+        raise _not_associative(f"axis {axis} would come first, which changes what lies beyond the corners", cheapest)
+
+
 def direction(distances: Sequence[Offset], ndim: int, reverse: bool) -> Offset:
     """The smallest vector of whole numbers whose product with each distance is negative (positive in reverse)."""
     backward = [tuple(-d for d in distance) if reverse else distance for distance in distances]
@@ -215,14 +243,35 @@ def _cells_reason(name: str, carried: Sequence[Dependence], along: Offset) -> st
     return f"{_names(carried)} {_see(carried)} new values{how}"
 
 
+def _associative_reason(carried: Sequence[Dependence], walked: Sequence[int]) -> str:
+    if not carried:
+        return "asked for; no read is carried"
+    return f"asked for; {_names(carried)} {_see(carried)} the value just before along axis {walked[0]}"
+
+
 def _see(carried: Sequence[Dependence]) -> str:
     return "sees" if len(set(map(str, carried))) == 1 else "see"
 
 
 def _forbidden(asked: str, read: Dependence, instead: str) -> ScheduleError:
     where = "in the same row" if asked == "rows" else "earlier in the sweep"
-    distance = f"({', '.join(map(str, read.distance))})"
     return ScheduleError(
-        f"schedule {asked!r} would change the numbers: {read} reads what is written {where}, {distance} cells away.",
-        hint=f"the cheapest schedule here is {instead!r}, which 'auto' takes.",
+        f"schedule {asked!r} would change the numbers: {read} reads what is written {where}, "
+        f"{_text(read.distance)} cells away.",
+        hint=_cheapest(instead),
     )
+
+
+def _not_associative(reason: str, instead: str) -> ScheduleError:
+    return ScheduleError(
+        f"schedule 'associative' takes one value from each cell to the next along one axis, and here {reason}.",
+        hint=_cheapest(instead),
+    )
+
+
+def _cheapest(name: str) -> str:
+    return f"the cheapest schedule here is {name!r}, which 'auto' takes."
+
+
+def _text(distance: Offset) -> str:
+    return f"({', '.join(map(str, distance))})"

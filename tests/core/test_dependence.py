@@ -364,11 +364,35 @@ def test_in_reverse_what_lies_behind_is_new() -> None:
     assert (found.name, found.direction) == ("cells", (1, 1))
 
 
-@pytest.mark.parametrize("asked", ["rows", "cells", "wavefront"])
-def test_a_dearer_schedule_may_be_asked_for(asked: str) -> None:
+@pytest.mark.parametrize(("asked", "axes"), [("rows", 1), ("cells", 2), ("wavefront", 2), ("associative", 0)])
+def test_a_dearer_schedule_may_be_asked_for(asked: str, axes: int) -> None:
     found = chosen([RIGHT], asked)
     assert (found.name, found.reason, found.automatic) == (asked, "asked for; no read is carried", False)
-    assert found.axes == (1 if asked == "rows" else 2)
+    assert (found.axes, found.order) == (axes, (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("reads", "keywords", "order"),
+    [
+        ([(-1,), (0,), (2,)], {"shape": (7,)}, (0,)),
+        ([(-2,), (1,)], {"shape": (7,), "strides": [2]}, (0,)),
+        ([UP, RIGHT, DOWN, (0, 0)], {}, (0, 1)),
+        ([LEFT, RIGHT, DOWN, (1, 1)], {}, (1, 0)),
+        ([(0, -1, 0), (1, 0, 1)], {"shape": (3, 4, 5)}, (1, 0, 2)),
+        ([RIGHT, UP], {"reverse": True}, (1, 0)),
+        ([DOWN, (-1, 1)], {"reverse": True}, (0, 1)),
+        ([UP, (-1, 1)], {"shape": (3, 1), "rules": [(ZERO, ZERO), (ZERO, Edge())]}, (0, 1)),
+    ],
+)
+def test_associative(reads: list[Offset], keywords: dict[str, Any], order: tuple[int, ...]) -> None:
+    found = chosen(reads, "associative", **keywords)
+    assert (found.name, found.axes, found.order, found.automatic) == ("associative", 1, order, False)
+    assert f"the value just before along axis {order[0]}" in found.reason
+    assert chosen(reads, **keywords).name != "associative"
+
+
+def test_the_reason_of_an_associative_schedule() -> None:
+    assert chosen([LEFT], "associative").reason == "asked for; u[0, -1] sees the value just before along axis 1"
 
 
 def test_the_reason_of_a_wavefront_names_its_direction() -> None:
@@ -408,7 +432,8 @@ def error(reads: Sequence[Offset], asked: str, **keywords: Any) -> str:
 
 
 NO_ROW = "there is no schedule 'row'.\nHint: did you mean 'rows'?"
-NO_COLUMN = "there is no schedule 'diagonal'.\nHint: choose one of 'auto', 'cells', 'parallel', 'rows', 'wavefront'."
+NO_COLUMN = "there is no schedule 'diagonal'.\nHint: choose one of 'associative', 'auto', 'cells', 'parallel', \
+'rows', 'wavefront'."
 
 
 @pytest.mark.parametrize(("asked", "text"), [("row", NO_ROW), ("diagonal", NO_COLUMN)])
@@ -474,6 +499,71 @@ def test_parallel_is_refused_where_a_read_is_carried(reads: list[Offset], keywor
 )
 def test_rows_are_refused(reads: list[Offset], keywords: dict[str, Any], text: str) -> None:
     assert error(reads, "rows", **keywords) == text
+
+
+NEXT = "schedule 'associative' takes one value from each cell to the next along one axis, and here "
+
+
+@pytest.mark.parametrize(
+    ("reads", "keywords", "text", "cheapest"),
+    [
+        ([(-2,), (-1,)], {"shape": (7,)}, "u[-2] reads what is written (-2) cells away", "cells"),
+        ([(-3,), (0,)], {"shape": (7,), "name": "y"}, "y[-3] reads what is written (-3) cells away", "cells"),
+        (
+            [UP, LEFT],
+            {},
+            "u[0, -1] reads what is written (0, -1) cells away, and u[-1, 0] what is written (-1, 0) cells away",
+            "cells",
+        ),
+        ([(-1, 1)], {}, "u[-1, 1] reads what is written (-1, 1) cells away", "rows"),
+        (
+            [UP, (-1, 1)],
+            {},
+            "u[-1, 1] reads what is written (-1, 1) cells away, and u[-1, 0] what is written (-1, 0) cells away",
+            "rows",
+        ),
+        (
+            [(1,), (2,)],
+            {"shape": (7,), "reverse": True},
+            "u[2] reads what is written (2) cells away, and u[1] what is written (1) cells away",
+            "cells",
+        ),
+        ([LEFT, (1, -1)], {}, "u[1, -1] reads an old value, which along axis 1 alone is new", "cells"),
+        (
+            [LEFT, (1, 1)],
+            {"rules": [(ONE, ONE), (ZERO, ZERO)]},
+            "axis 1 would come first, which changes what lies beyond the corners",
+            "cells",
+        ),
+    ],
+)
+def test_associative_is_refused(reads: list[Offset], keywords: dict[str, Any], text: str, cheapest: str) -> None:
+    hint = f"\nHint: the cheapest schedule here is {cheapest!r}, which 'auto' takes."
+    assert error(reads, "associative", **keywords) == f"{NEXT}{text}.{hint}"
+
+
+def test_associative_is_refused_for_two_fields() -> None:
+    u, h = make((3, 5), [UP]), make((3, 5), [RIGHT], name="h")
+    with pytest.raises(ScheduleError) as info:
+        schedule("associative", [u, h], (0, 1), (3, 5), False)
+    assert str(info.value) == (
+        f"{NEXT}u and h are updated together.\nHint: the cheapest schedule here is 'rows', which 'auto' takes."
+    )
+    assert schedule("associative", [u, h], (0,), (3, 5), False).axes == 1
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(fields(), st.booleans())
+def test_associative_takes_from_the_cell_before_alone(f: FieldPlan, reverse: bool) -> None:
+    grid, ndim = f.geometry.grid, len(f.shape)
+    try:
+        found = schedule("associative", [f], (0,), grid, reverse)
+    except ScheduleError:
+        return
+    steps = {tuple((1 if reverse else -1) * (a == axis) for a in range(ndim)) for axis in found.order[: found.axes]}
+    assert {distance for _, distance in brute_force(f, reverse)} == steps
+    assert len(steps) <= 1
+    assert keeps_order(f, found.order[: found.axes], reverse)
 
 
 def test_a_stencil_says_the_same() -> None:
