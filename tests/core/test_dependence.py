@@ -14,12 +14,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import stencilx as sx
-from stencilx.boundary import Constant, Edge, Reflect, Sides, Symmetric, Wrap
+from stencilx.boundary import Constant, Dirichlet, Edge, Reflect, Symmetric, Wrap
 from stencilx.dependence import Dependence, Schedule, dependences, direction, schedule
 from stencilx.errors import ScheduleError
 from stencilx.fields import FieldPlan, plan_field
 from stencilx.plan import Plan, forward, permuted
 from stencilx.regions import Frame, Points, parts
+from stencilx.walls import Sides
 from stencilx.window import Geometry, Offset, Window, reach
 
 RULES = [Constant(0), Constant(7), Wrap(), Edge(), Reflect(), Symmetric()]
