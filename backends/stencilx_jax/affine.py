@@ -45,9 +45,14 @@ def composed(step: Callable[..., Any], buffers: dict[int, list[Any]], slabs: Any
     mask: Any = True if here.all() else here[None]
     ones = jnp.broadcast_to(jnp.asarray(mask, rows.dtype), rows.shape)
     b, a = jax.jvp(lambda last: all_at_once(*further, last), (jnp.where(mask, 0, last),), (ones,))
-    started = jnp.concatenate([b[:1] + a[:1] * kept[-1][None], b[1:]])
-    _, y = lax.associative_scan(lambda one, two: (one[0] * two[0], two[0] * one[1] + two[1]), (a, started))
-    return {number: jnp.where(mask, y, b)}
+    started = jnp.concatenate([_step(a[:1], kept[-1][None], b[:1]), b[1:]])
+    _, y = lax.associative_scan(lambda one, two: (one[0] * two[0], _step(two[0], one[1], two[1])), (a, started))
+    return {number: y}
+
+
+def _step(a: Any, y: Any, b: Any) -> Any:
+    """`a * y + b`; where `a` is 0 nothing of `y` gets through, not even NaN: a cell may not read the one before."""
+    return a * jnp.where((a == 0) & ~jnp.isfinite(y), 0, y) + b
 
 
 # Which kernels are affine

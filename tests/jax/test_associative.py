@@ -135,6 +135,46 @@ def test_what_no_sweep_writes_stays_as_it_is() -> None:
     swept(F, x[:, :-1])
 
 
+def test_a_cell_that_does_not_read_the_one_before_gets_no_nan() -> None:
+    def kernel(y: Any, c: Any) -> Any:
+        return jnp.where(c[0] > 0, c[0] * y[-1], 1.0) + y[0]
+
+    x, c = LINE.copy(), np.abs(GAINS)
+    x[4], x[8], c[5], c[9:11] = np.nan, np.inf, -1.0, -1.0
+    stencil = sx.kscan(kernel, fields=2, padding="same", schedule="associative")
+    expected = sx.kscan(kernel, fields=2, padding="same")(x, c)
+    assert np.isfinite(expected[5]) and np.isfinite(expected[9:]).all()
+    np.testing.assert_allclose(stencil(x, c), expected, rtol=1e-12)
+    gradient = jax.grad(lambda x, c: jnp.sum(stencil(x, c)[9:]), (0, 1))(x, c)
+    assert np.isfinite(gradient[0]).all()
+    assert np.isfinite(gradient[1]).all()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_cells_that_do_not_exist(reverse: bool) -> None:
+    """Land keeps its NaN and hands it on to nobody."""
+    back, exists = (1 if reverse else -1), RNG.random((4, 6)) < 0.7
+    x = np.where(exists, X, np.nan)
+    for boundary in (0.5, {0: "edge", "mask": sx.boundary.Dirichlet(1.5)}):
+        swept(scan(lambda u: 0.5 * u[back, 0] + u[0, 0], mask=exists, boundary=boundary, reverse=reverse), x)
+        swept(scan(lambda u: 0.5 * u[0, back] + u[0, 0], mask=exists, boundary=boundary, reverse=reverse), x)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_walls(axis: int) -> None:
+    """Formulas on all sides, with values that are traced."""
+    back = (-1, 0) if axis == 0 else (0, -1)
+
+    def run(x: Any, value: Any, face: Any) -> Any:
+        boundary = {0: sx.boundary.Dirichlet(value), 1: (sx.boundary.Dirichlet(face), sx.boundary.Neumann(0.5, 0.25))}
+        return scan(lambda u: 0.5 * u[back] + u[0, 0] * u[1, 0] - u[0, 1], boundary=boundary)(x)
+
+    face = np.linspace(0.0, 1.0, 4)
+    boundary = {0: sx.boundary.Dirichlet(0.3), 1: (sx.boundary.Dirichlet(face), sx.boundary.Neumann(0.5, 0.25))}
+    swept(scan(lambda u: 0.5 * u[back] + u[0, 0] * u[1, 0] - u[0, 1], boundary=boundary), X)
+    slopes(run, X, 0.3, face)
+
+
 def test_reads_of_old_values_two_cells_before() -> None:
     """They lie in columns that no cell is centred in."""
     swept(scan(lambda u: 0.5 * u[-1, 0] + u[-2, 1] - u[-1, -1], offset=((2, 0), ((2, 3)))), RNG.normal(size=(7, 6)))
