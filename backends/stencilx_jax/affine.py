@@ -45,14 +45,20 @@ def composed(step: Callable[..., Any], buffers: dict[int, list[Any]], slabs: Any
     mask: Any = True if here.all() else here[None]
     ones = jnp.broadcast_to(jnp.asarray(mask, rows.dtype), rows.shape)
     b, a = jax.jvp(lambda last: all_at_once(*further, last), (jnp.where(mask, 0, last),), (ones,))
-    started = jnp.concatenate([_step(a[:1], kept[-1][None], b[:1]), b[1:]])
-    _, y = lax.associative_scan(lambda one, two: (one[0] * two[0], _step(two[0], one[1], two[1])), (a, started))
-    return {number: y}
+    cut = a == 0
+    started = jnp.concatenate([_step(a[:1], cut[:1], kept[-1][None], b[:1]), b[1:]])
+    return {number: lax.associative_scan(_joined, (a, cut, started))[2]}
 
 
-def _step(a: Any, y: Any, b: Any) -> Any:
-    """`a * y + b`; where `a` is 0 nothing of `y` gets through, not even NaN: a cell may not read the one before."""
-    return a * jnp.where((a == 0) & ~jnp.isfinite(y), 0, y) + b
+def _joined(one: tuple[Any, Any, Any], two: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    """Two runs of steps as one: the factor, whether some factor in it is 0, and the sum."""
+    (a1, cut1, b1), (a2, cut2, b2) = one, two
+    return a1 * a2, cut1 | cut2, _step(a2, cut2, b1, b2)
+
+
+def _step(a: Any, cut: Any, y: Any, b: Any) -> Any:
+    """`a * y + b`; a factor of 0 lets nothing through, not even NaN: a cell may choose not to read the one before."""
+    return a * jnp.where(cut & ~jnp.isfinite(y), 0, y) + b
 
 
 # Which kernels are affine

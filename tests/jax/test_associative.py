@@ -150,6 +150,15 @@ def test_a_cell_that_does_not_read_the_one_before_gets_no_nan() -> None:
     assert np.isfinite(gradient[1]).all()
 
 
+def test_nan_goes_on_to_the_end() -> None:
+    """However small the product of all factors is."""
+    x = np.zeros(3000)
+    x[5] = np.nan
+    result = scan(lambda y: 0.1 * y[-1] + y[0])(x)
+    assert np.isfinite(result[:5]).all()
+    assert np.isnan(result[5:]).all()
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_cells_that_do_not_exist(reverse: bool) -> None:
     """Land keeps its NaN and hands it on to nobody."""
