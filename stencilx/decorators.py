@@ -210,6 +210,9 @@ def kscan(
         updates: the fields that are written, by name; the first one where it is left out.
         reverse: visit the last cell first.
         schedule: "auto", "parallel", "rows", "cells" or "wavefront". One that would change the numbers is an error.
+            "associative" is for kernels that are affine in what they carry, `a * y[-1] + b`, from one cell to the next
+            along one axis: on JAX their steps are composed in a tree. Sums are then rounded in another order, so "auto"
+            never takes it; regions with boolean keys run cell by cell all the same.
         mask: as for `kmap`; cells that do not exist keep their old values.
         kernel_size, strides, dilation, padding, boundary, relative, named_axis, fields, backend, fuse: as for `kmap`.
 

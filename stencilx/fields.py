@@ -49,22 +49,26 @@ class FieldPlan:
             return self.window
         return reach([*self.reads, self.window.lo, self.window.hi], len(self.shape))
 
-    def behind(self, walked: int) -> FieldPlan:
-        """The same on the axes that remain when the first ones are walked along one by one."""
-        g, rest = self.geometry, slice(walked, None)
+    def on_axes(self, axes: Sequence[int]) -> FieldPlan:
+        """The same on some of its axes, in the order given."""
+
+        def chosen(entries: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(entries[axis] for axis in axes)
+
+        g, reads = self.geometry, self.reads
         geometry = replace(
             g,
-            shape=g.shape[rest],
-            window=Window(g.window.lo[rest], g.window.hi[rest]),
-            strides=g.strides[rest],
-            dilation=g.dilation[rest],
-            padding=g.padding[rest],
+            shape=chosen(g.shape),
+            window=Window(chosen(g.window.lo), chosen(g.window.hi)),
+            strides=chosen(g.strides),
+            dilation=chosen(g.dilation),
+            padding=chosen(g.padding),
         )
-        if isinstance(self.reads, Window):
-            reads: Reads = Window(self.reads.lo[rest], self.reads.hi[rest])
+        if isinstance(reads, Window):
+            reads = Window(chosen(reads.lo), chosen(reads.hi))
         else:
-            reads = tuple(sorted({offset[rest] for offset in self.reads}))
-        return replace(self, geometry=geometry, rules=self.rules[rest], reads=reads, ghosts=self.ghosts[rest])
+            reads = tuple(sorted({chosen(offset) for offset in reads}))
+        return replace(self, geometry=geometry, rules=chosen(self.rules), reads=reads, ghosts=chosen(self.ghosts))
 
     def sources(self, tap: Offset, grid: Sequence[int]) -> tuple[np.ndarray, list[Any]]:
         """For each cell the element of the raveled array that a tap reads, or -1 - k for the k-th of the constants.

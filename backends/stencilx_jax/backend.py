@@ -14,8 +14,8 @@ from stencilx.errors import FieldError, KernelError
 from stencilx.offsets import OffsetWindow
 from stencilx.plan import Plan
 from stencilx.results import check_alike, check_updates
+from stencilx_jax import affine, sweeps
 from stencilx_jax import map as maps
-from stencilx_jax import sweeps
 from stencilx_jax.fences import fenced
 from stencilx_jax.loop import loop
 from stencilx_jax.trace import LARGE, JaxFormula, field_dtype, is_dynamic, split, trace
@@ -57,6 +57,8 @@ class JaxBackend:
 
     def runner(self, plan: Plan, formulas: Sequence[JaxFormula]) -> Runner:
         _check_results(plan, formulas)
+        if plan.schedule.name == "associative":
+            affine.check(plan, formulas)
         body = _body(plan, formulas)
         tree = formulas[0].tree if formulas else jax.tree.structure(0)
         if len(plan.updates) > 1:
@@ -100,7 +102,7 @@ def _leaf_signature(leaf: Any) -> Hashable:
 
 
 def _body(plan: Plan, formulas: Sequence[JaxFormula]) -> Callable[[maps.Inputs], list[Any]]:
-    run = maps.run if plan.schedule.name == "parallel" else sweeps.run
+    run = sweeps.run if plan.schedule.axes else maps.run
 
     return lambda inputs: run(plan, formulas, inputs)
 
