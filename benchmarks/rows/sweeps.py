@@ -102,7 +102,7 @@ def start(size: Size) -> np.ndarray:
 
 
 def convection(size: Size) -> Case:
-    u = jnp.ones(size)
+    u = jnp.ones(size, jnp.float32)
     initial, ratio = start(size), courant(size)
 
     def plain() -> Way:
