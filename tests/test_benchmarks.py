@@ -271,19 +271,17 @@ def test_a_row_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 def test_runs_as_a_program(tmp_path: Path) -> None:
     """One cheap row, whose peers need no extra, in a process of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks",
+    options = [
         "--only",
         "recurrence",
         "--quick",
         "--json",
         str(tmp_path / "r.json"),
+        "--chart",
+        str(tmp_path / "r.png"),
     ]
-    done = subprocess.run(
-        [*command, "--chart", str(tmp_path / "r.png")], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "benchmarks", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "| work | stencilx, stock |" in done.stdout
     assert "recurrence, stock: 100%" in done.stderr
