@@ -12,7 +12,7 @@ import numpy as np
 
 import stencilx as sx
 from benchmarks.peers import by_scipy, one_core
-from benchmarks.row import Case, Maker, Row, Size, Target, Way, calls, jitted, kernex, normal, times_as_fast
+from benchmarks.row import Case, Row, Size, Target, Way, calls, jitted, kernex, normal, times_as_fast
 
 PLAIN = one_core.NAME
 KEPT, GIVEN = 0.9, 0.1  # of the recurrence
@@ -22,7 +22,7 @@ def relax(u: Any) -> Any:
     return 0.25 * (u[-1, 0] + u[1, 0] + u[0, -1] + u[0, 1])
 
 
-def gauss_seidel(size: Size, with_kernex: bool = True) -> Case:
+def gauss_seidel(size: Size) -> Case:
     host = normal(*size)
     u = jnp.asarray(host)
 
@@ -36,10 +36,12 @@ def gauss_seidel(size: Size, with_kernex: bool = True) -> Case:
 
         return way
 
-    ways: dict[str, Maker] = {"stencilx": calls(sx.sscan(relax, offset=1), u), PLAIN: plain}
-    if with_kernex:
-        margin: Any = {"kernel_size": (3, 3), "offset": ((1, 1), (1, 1)), "relative": True}
-        ways["kernex"] = kernex("sscan", relax, u, **margin)
+    margin: Any = {"kernel_size": (3, 3), "offset": ((1, 1), (1, 1)), "relative": True}
+    ways = {
+        "stencilx": calls(sx.sscan(relax, offset=1), u),
+        PLAIN: plain,
+        "kernex": kernex("sscan", relax, u, **margin),
+    }
     return Case(ways, by_scipy.gauss_seidel(host), moved=2 * host.nbytes)
 
 
@@ -127,25 +129,18 @@ def convection(size: Size) -> Case:
     return Case(ways, expected, moved=initial.nbytes)
 
 
-def _gauss_seidel_row(size: int) -> Row:
-    targets, without = (Target(PLAIN, 2.5),), {"kernex": "minutes a run"}
-    if size == 512:
-        targets, without = (*targets, times_as_fast(200, "kernex")), {}
-    what = "Gauss-Seidel, one sweep, {} x {}"
-    return Row(
-        f"gauss-seidel-{size}",
-        what,
-        (size, size),
-        (23, 31),
-        lambda shape: gauss_seidel(shape, not without),
-        targets,
-        without,
-    )
-
-
 ROWS: tuple[Row, ...] = (
-    _gauss_seidel_row(512),
-    _gauss_seidel_row(2048),
+    *(
+        Row(
+            f"gauss-seidel-{size}",
+            "Gauss-Seidel, one sweep, {} x {}",
+            (size, size),
+            (23, 31),
+            gauss_seidel,
+            (Target(PLAIN, 2.5), times_as_fast(200, "kernex")),
+        )
+        for size in (512, 2048)
+    ),
     Row("recurrence", "y[i] = a y[i-1] + b x[i], {:,}", (10_000_000,), (1_000,), recurrence, (Target(PLAIN, 1.5),)),
     Row(
         "convection",
