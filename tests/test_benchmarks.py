@@ -127,6 +127,9 @@ def test_first_call_notices_a_second_trace(monkeypatch: pytest.MonkeyPatch) -> N
         first(lambda u: u, jnp.ones((3, 5)))()
 
 
+TIMES = {"stencilx": 0.02, "stencilx, two passes": 0.004, "fast": 0.01, "slow": 50.0}
+
+
 @pytest.mark.parametrize(
     ("target", "text", "reached"),
     [
