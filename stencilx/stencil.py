@@ -15,7 +15,6 @@ from typing import Any
 
 from stencilx import regions, walls
 from stencilx.backend import Arguments, Backend, Formula, Runner, WindowSpec, choose, load
-from stencilx.boundary import is_array
 from stencilx.capture import captured, defaults, parameters, unchanged
 from stencilx.dependence import schedule
 from stencilx.errors import FieldError, KernelError, RegionError, WindowError, did_you_mean, plural
@@ -78,7 +77,7 @@ class Options:
             "reverse": (self.reverse, False),
             "schedule": (self.schedule, "auto"),
         }
-        given = {name: value for name, (value, default) in shown.items() if is_array(value) or value != default}
+        given = {name: value for name, (value, default) in shown.items() if hasattr(value, "shape") or value != default}
         return ", ".join(f"{name}={value!r}" for name, value in given.items())
 
 

@@ -144,6 +144,8 @@ def _called(function: Callable[..., Any], known: Mapping[str, Any], fields: Iter
                 hint=did_you_mean(parameter.name, others) or f"the call gives {', '.join(others) or 'none'}.",
             )
     value = function(**given)
+    if isinstance(value, np.generic):  # a NumPy scalar counts as the number that it is, as in a rule
+        return value.item()
     if not isinstance(value, numbers.Number) and not is_array(value):
         raise BoundaryError(
             f"the boundary function {text} must return a number or an array, not {type(value).__name__}."
@@ -195,7 +197,7 @@ def joins(rules: Sequence[Sides], values: Sequence[Any]) -> tuple[Any, ...]:
 
 def _joining(value: Any) -> Any:
     if isinstance(value, numbers.Number):
-        return value
+        return type(value)(1)  # of any value: plans are kept for later calls
     weak = {"b": False, "i": 1, "u": 1, "f": 1.0, "c": 1j}
     return weak[np.dtype(value.dtype).kind] if getattr(value, "weak_type", False) else value.dtype
 
