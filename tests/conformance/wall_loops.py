@@ -19,7 +19,7 @@ Cell = Callable[[int], Any]
 B = sx.boundary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Wall:
     """One side of one axis.
 
@@ -36,7 +36,7 @@ class Wall:
     values: tuple[Any, ...] = ()
     mode: str = "edge"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return str(self.rule)
 
 

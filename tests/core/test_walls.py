@@ -172,6 +172,12 @@ def test_arrays_are_handed_on_as_they_are() -> None:
     assert evaluated([array], {}, ["u"])[0] is array
 
 
+@pytest.mark.parametrize("scalar", [np.float32(1.5), np.float64(-2.5), np.int8(3), np.complex64(1j)], ids=repr)
+def test_numpy_scalars_count_as_python_numbers(scalar: np.generic) -> None:
+    (found,) = evaluated([lambda: scalar], {}, ["u"])
+    assert (found, type(found)) == (scalar, type(scalar.item()))
+
+
 @pytest.mark.parametrize("value", [None, "1.0", [1.0], (1.0,), {}, twice], ids=lambda v: type(v).__name__)
 def test_functions_return_numbers_or_arrays(value: Any) -> None:
     with pytest.raises(BoundaryError, match=f"must return a number or an array, not {type(value).__name__}"):
@@ -254,13 +260,20 @@ def test_what_rules_join(rule: Rule, found: tuple[Any, ...]) -> None:
 
 def test_values_join_by_their_dtype_and_numbers_as_numbers() -> None:
     rules = ((Dirichlet(Slot(0, "")), Constant(Slot(1, ""))), (Constant(Slot(2, "")), Constant(Slot(3, ""))))
-    values = (np.ones(5, np.float32), 2.5, np.ones((), np.int64), 0)
-    assert joins(rules, values) == (np.float32, 2.5, np.int64)
+    values = (np.ones(5, np.float32), 2.5, np.ones((), np.int64), 0j)
+    assert joins(rules, values) == (np.float32, 1.0, np.int64, 1j)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, 0j, -3, 2.5, 1e300], ids=str)
+def test_what_a_function_gives_joins_by_its_kind(value: Any) -> None:
+    """A plan serves later calls, too, in which the value is another."""
+    (found,) = joins(((Dirichlet(Slot(0, "")), ZERO),), [value])
+    assert (found, type(found)) == (1, type(value))
 
 
 @pytest.mark.parametrize(
     ("value", "number"),
-    [(jnp.asarray(2), 1), (jnp.asarray(2.5), 1.0), (jnp.asarray(2j), 1j), (jnp.asarray(True), bool), (1.5, 1.5)],
+    [(jnp.asarray(2), 1), (jnp.asarray(2.5), 1.0), (jnp.asarray(2j), 1j), (jnp.asarray(True), bool)],
     ids=str,
 )
 def test_weak_types_join_as_numbers(value: Any, number: Any) -> None:
