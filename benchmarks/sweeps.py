@@ -59,8 +59,14 @@ def gauss_seidel(size: int, seed: bool) -> Ways:
 def recurrence(length: int) -> Ways:
     host = np.random.default_rng(0).normal(size=length).astype(np.float32)
     x = jnp.asarray(host)
-    stencil = sx.kscan(lambda y: 0.9 * y[-1] + 0.1 * y[0], padding="same")
-    ways: Ways = {"numba loops": lambda: recurrence_loop(host), "stencilx, cells": lambda: stencil(x)}
+    kernel = lambda y: 0.9 * y[-1] + 0.1 * y[0]  # noqa: E731
+    stencil = sx.kscan(kernel, padding="same")
+    composed = sx.kscan(kernel, padding="same", schedule="associative")
+    ways: Ways = {
+        "numba loops": lambda: recurrence_loop(host),
+        "stencilx, cells": lambda: stencil(x),
+        "stencilx, associative": lambda: composed(x),
+    }
     check(ways, recurrence_loop(host), 1e-4)
     return ways
 

@@ -20,6 +20,7 @@ from stencilx.errors import (
     StencilError,
     WindowError,
 )
+from stencilx.iterate import Iteration, iterate
 from stencilx.stencil import Stencil
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ __all__ = [
     "BackendImportError",
     "BoundaryError",
     "FieldError",
+    "Iteration",
     "KernelError",
     "OffsetError",
     "RegionError",
@@ -39,6 +41,7 @@ __all__ = [
     "WindowError",
     "backends",
     "boundary",
+    "iterate",
     "kmap",
     "kscan",
     "smap",

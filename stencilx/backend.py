@@ -23,6 +23,7 @@ import numpy as np
 from stencilx.errors import BackendError, BackendImportError, did_you_mean
 from stencilx.offsets import OffsetWindow
 from stencilx.plan import Plan
+from stencilx.results import check_same_state, flatten, shown
 from stencilx.window import Offset, Reads, Window
 
 GROUP = "stencilx.backends"
@@ -107,9 +108,10 @@ class Formula(Protocol):
         ...
 
 
-_METHODS = ("name", "as_field", "signature", "joined", "trace", "output", "runner")
+_METHODS = ("name", "as_field", "signature", "joined", "where", "trace", "output", "runner", "loop")
 
 Runner = Callable[[Arguments, Any], Any]
+Loop = Callable[[Any, int], Any]
 
 
 @runtime_checkable
@@ -119,8 +121,11 @@ class Backend(Protocol):
     @property
     def name(self) -> str: ...
 
-    def as_field(self, value: Any) -> Any:
-        """A field as the backend's own array (with `shape` and `dtype`), copied only where that is needed."""
+    def as_field(self, value: Any, like: Any = None) -> Any:
+        """A field as the backend's own array (with `shape` and `dtype`), copied only where that is needed.
+
+        Where there are several kinds of arrays, as one of the kind of another field.
+        """
         ...
 
     def signature(self, arguments: Arguments) -> Hashable:
@@ -131,12 +136,25 @@ class Backend(Protocol):
         """The dtype in which the elements of an array, some Python numbers and some dtypes all fit."""
         ...
 
+    def where(self, condition: Any, tree: Any, other: Any) -> Any:
+        """Within a kernel: each leaf of a tree where the condition holds, the other number or value where not."""
+        ...
+
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Formula:
         """Find out what a kernel reads and computes."""
         ...
 
     def output(self, plan: Plan, formulas: Sequence[Formula], arguments: Arguments) -> tuple[Leaf, ...] | None:
         """Shape and dtype of each array of the result; None where only a run can tell."""
+        ...
+
+    def loop(self, step: Callable[[Any], Any], donate: bool) -> Loop:
+        """A function of a state and a number of steps that gives the state after them.
+
+        Args:
+            step: a function of the state that calls stencils.
+            donate: whether the arrays of the state may be written over.
+        """
         ...
 
     def runner(self, plan: Plan, formulas: Sequence[Formula]) -> Runner:
@@ -170,6 +188,20 @@ def trial_reads(
     args, kwargs = arguments.with_fields(views)
     kernel(*args, **kwargs)
     return tuple(spec.window or tuple(sorted(reads)) for spec, reads in zip(windows, seen, strict=True))
+
+
+def step_by_step(step: Callable[[Any], Any]) -> Loop:
+    """A loop for backends that do not compile."""
+
+    def run(state: Any, steps: int) -> Any:
+        for _ in range(steps):
+            after = step(state)
+            (old, structure), (new, made) = flatten(state), flatten(after)
+            check_same_state([shown(a) for a in old], [shown(a) for a in new], structure == made)
+            state = after
+        return state
+
+    return run
 
 
 # The registry

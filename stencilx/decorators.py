@@ -65,10 +65,12 @@ def kmap(
     dilation: Any = 1,
     padding: Any = "valid",
     boundary: Any = 0,
+    mask: Any = None,
     relative: bool = False,
     named_axis: Mapping[int, str] | None = None,
     fields: int | str | Sequence[str] = 1,
     backend: str | None = None,
+    fuse: bool = False,
 ) -> Any:
     """Apply a kernel, written for one cell, to every window of an array: each cell reads old values.
 
@@ -83,13 +85,19 @@ def kmap(
         dilation: distance of neighbouring cells of a window, an int or one for each axis.
         padding: how far windows may stick out of the array: "valid" (not at all), "same" (as many output cells as
             input cells), an int, or for each axis an int, `(before, after)` or a word; a dict by field.
-        boundary: what lies outside the array: a number (0), "wrap", "edge", "reflect", "symmetric" or a rule of
-            `stencilx.boundary`; by axis `{0: "wrap"}`, by side `{0: ("edge", 1.0)}`, by field `{"u": "wrap"}`.
+        boundary: what lies outside the array: a number (0), an array over the face, "wrap", "edge", "reflect",
+            "symmetric" or a rule of `stencilx.boundary`, such as `Dirichlet(1.0)`, whose values may be functions of
+            parameters; by axis `{0: "wrap"}`, by side `{0: ("edge", 1.0)}`, by field `{"u": "wrap"}`.
+        mask: cells that exist: a boolean array as large as the field, or the name of a parameter that is one; a dict by
+            field. Reads of other cells give what the boundary rule says of a wall there, or what a rule of their own
+            does, `{0: "wrap", "mask": "edge"}`. Where cells do not exist, the result is 0.
         relative: whether the kernel indexes its windows by offset from the centre, `u[1, 0]`. Without it, and with a
             kernel_size, it gets each window as an array. Always so for named axes and inferred windows.
         named_axis: names for axes, `{0: "i", 1: "j"}`, so that a kernel may read `u["i+1", "j"]`.
         fields: which arguments are fields, by number (the first ones) or by name; all others are handed over whole.
         backend: "jax", "numpy", "array_api" or an installed one; chosen by the arrays where it is left out.
+        fuse: whether XLA may merge the stencil, within `jax.jit` on a CPU, with what stands around it. It then saves a
+            pass over memory, but it may compute the stencil again for each read of its result, and often does.
 
     Returns:
         A `Stencil`. Called on arrays, it gives an array of the kernel's dtype; its shape is the output grid, followed
@@ -115,6 +123,8 @@ def kmap(
         dilation=dilation,
         padding=padding,
         boundary=boundary,
+        mask=mask,
+        fuse=fuse,
     )
     return Stencil(options, kernel, backend and load(backend).name)
 
@@ -127,10 +137,12 @@ def smap(
     dilation: Any = 1,
     offset: Any = 0,
     boundary: Any = 0,
+    mask: Any = None,
     relative: bool = False,
     named_axis: Mapping[int, str] | None = None,
     fields: int | str | Sequence[str] = 1,
     backend: str | None = None,
+    fuse: bool = False,
 ) -> Any:
     """Apply a kernel to every window of an array and write its scalar results into a copy of that array.
 
@@ -141,7 +153,8 @@ def smap(
     Args:
         kernel: a function of windows and parameters that returns a scalar.
         offset: the margin, an int or for each axis an int or `(before, after)`, in cells.
-        kernel_size, strides, dilation, boundary, relative, named_axis, fields, backend: as for `kmap`.
+        mask: as for `kmap`; cells that do not exist keep their old values.
+        kernel_size, strides, dilation, boundary, relative, named_axis, fields, backend, fuse: as for `kmap`.
 
     Returns:
         A `Stencil`. Its result has the dtype in which both the array and the kernel's results fit.
@@ -161,6 +174,8 @@ def smap(
         dilation=dilation,
         offset=offset,
         boundary=boundary,
+        mask=mask,
+        fuse=fuse,
         into_copy=True,
     )
     return Stencil(options, kernel, backend and load(backend).name)
@@ -174,6 +189,7 @@ def kscan(
     dilation: Any = 1,
     padding: Any = "valid",
     boundary: Any = 0,
+    mask: Any = None,
     relative: bool = False,
     named_axis: Mapping[int, str] | None = None,
     fields: int | str | Sequence[str] = 1,
@@ -181,19 +197,24 @@ def kscan(
     reverse: bool = False,
     schedule: str = "auto",
     backend: str | None = None,
+    fuse: bool = False,
 ) -> Any:
     """Visit the cells one after the other; each sees what the cells before it have written (a sweep).
 
     As `kmap`, but the kernel's result is written at the window's centre before the next cell is visited, in row-major
-    order. A ghost reads the current value of what it mirrors. The inputs themselves are not modified. From the offsets
-    that are read follows the cheapest order that gives the same numbers: `stencil.schedule(...)` names it.
+    order. A ghost is made from the current values of its cells. The inputs themselves are not modified. From the
+    offsets that are read follows the cheapest order that gives the same numbers: `stencil.schedule(...)` names it.
 
     Args:
         kernel: a function of windows and parameters. It returns a scalar, or a tuple of as many as `updates` names.
         updates: the fields that are written, by name; the first one where it is left out.
         reverse: visit the last cell first.
         schedule: "auto", "parallel", "rows", "cells" or "wavefront". One that would change the numbers is an error.
-        kernel_size, strides, dilation, padding, boundary, relative, named_axis, fields, backend: as for `kmap`.
+            "associative" is for kernels that are affine in what they carry, `a * y[-1] + b`, from one cell to the next
+            along one axis: on JAX their steps are composed in a tree. Sums are then rounded in another order, so "auto"
+            never takes it; regions with boolean keys run cell by cell all the same.
+        mask: as for `kmap`; cells that do not exist keep their old values.
+        kernel_size, strides, dilation, padding, boundary, relative, named_axis, fields, backend, fuse: as for `kmap`.
 
     Returns:
         A `Stencil`. Its result is what was written, on the output grid: an array, or a tuple of them for several
@@ -219,6 +240,8 @@ def kscan(
         dilation=dilation,
         padding=padding,
         boundary=boundary,
+        mask=mask,
+        fuse=fuse,
         sweep=True,
         updates=updates,
         reverse=reverse,
@@ -235,6 +258,7 @@ def sscan(
     dilation: Any = 1,
     offset: Any = 0,
     boundary: Any = 0,
+    mask: Any = None,
     relative: bool = False,
     named_axis: Mapping[int, str] | None = None,
     fields: int | str | Sequence[str] = 1,
@@ -242,6 +266,7 @@ def sscan(
     reverse: bool = False,
     schedule: str = "auto",
     backend: str | None = None,
+    fuse: bool = False,
 ) -> Any:
     """Visit the cells one after the other and write the results into a copy of the array.
 
@@ -251,7 +276,7 @@ def sscan(
     Args:
         kernel, updates, reverse, schedule: as for `kscan`.
         offset: the margin, an int or for each axis an int or `(before, after)`, in cells.
-        kernel_size, strides, dilation, boundary, relative, named_axis, fields, backend: as for `kmap`.
+        kernel_size, strides, dilation, boundary, mask, relative, named_axis, fields, backend, fuse: as for `kscan`.
 
     Returns:
         A `Stencil`. Its result is the updated array, or a tuple of them for several updates.
@@ -271,6 +296,8 @@ def sscan(
         dilation=dilation,
         offset=offset,
         boundary=boundary,
+        mask=mask,
+        fuse=fuse,
         into_copy=True,
         sweep=True,
         updates=updates,

@@ -90,7 +90,7 @@ def _grid_lines(plan: Plan) -> Iterator[str]:
 
 
 def _field_lines(f: FieldPlan, array: str) -> Iterator[str]:
-    reads = f"{plural(len(f.reads), 'read')} of {len(f.window)}"
+    reads = f"{plural(len(f.reads), 'read')} of {len(f.covered)}"
     yield f"  field       {f.name}: {array}, window {f.window}, {reads}"
     if any(map(any, f.geometry.padding)):
         yield f"  padding     {', '.join(map(str, f.geometry.padding))}"
@@ -98,6 +98,9 @@ def _field_lines(f: FieldPlan, array: str) -> Iterator[str]:
         for rule, count, word in zip(sides, counts, ("before", "after"), strict=True):
             if count:
                 yield f"  outside     axis {axis}, {plural(count, 'cell')} {word}: {rule}"
+    if f.inside:
+        rules = dict.fromkeys(str(rule) for sides in f.inside for rule in sides)
+        yield f"  inside      for cells that do not exist: {join(rules)}"
 
 
 def itemsize(dtype: str) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from stencilx.boundary import Rule
 from stencilx.errors import FieldError
 from stencilx.walls import Sides, check_lengths, is_plain
-from stencilx.window import Geometry, Offset, Pair, Reads, Window
+from stencilx.window import Geometry, Offset, Pair, Reads, Window, reach
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class FieldPlan:
 
     `joins` are the numbers and dtypes that the array's dtype is joined with: what may lie outside, what a sweep writes.
     `ghosts` counts the cells outside the array that windows cover on each side, whether or not a kernel reads them.
+    `inside` has the rules for cells that a mask says do not exist, if there is one.
     """
 
     geometry: Geometry
@@ -27,6 +28,7 @@ class FieldPlan:
     reads: Reads
     ghosts: tuple[Pair, ...]
     joins: tuple[Any, ...] = field(default=(), compare=False)
+    inside: tuple[Sides, ...] = ()
 
     @property
     def name(self) -> str:
@@ -40,22 +42,33 @@ class FieldPlan:
     def window(self) -> Window:
         return self.geometry.window
 
-    def behind(self, walked: int) -> FieldPlan:
-        """The same on the axes that remain when the first ones are walked along one by one."""
-        g, rest = self.geometry, slice(walked, None)
+    @property
+    def covered(self) -> Window:
+        """All cells that may be read: the window, and what is read beyond it in place of others."""
+        if isinstance(self.reads, Window):
+            return self.window
+        return reach([*self.reads, self.window.lo, self.window.hi], len(self.shape))
+
+    def on_axes(self, axes: Sequence[int]) -> FieldPlan:
+        """The same on some of its axes, in the order given."""
+
+        def chosen(entries: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(entries[axis] for axis in axes)
+
+        g, reads = self.geometry, self.reads
         geometry = replace(
             g,
-            shape=g.shape[rest],
-            window=Window(g.window.lo[rest], g.window.hi[rest]),
-            strides=g.strides[rest],
-            dilation=g.dilation[rest],
-            padding=g.padding[rest],
+            shape=chosen(g.shape),
+            window=Window(chosen(g.window.lo), chosen(g.window.hi)),
+            strides=chosen(g.strides),
+            dilation=chosen(g.dilation),
+            padding=chosen(g.padding),
         )
-        if isinstance(self.reads, Window):
-            reads: Reads = Window(self.reads.lo[rest], self.reads.hi[rest])
+        if isinstance(reads, Window):
+            reads = Window(chosen(reads.lo), chosen(reads.hi))
         else:
-            reads = tuple(sorted({offset[rest] for offset in self.reads}))
-        return replace(self, geometry=geometry, rules=self.rules[rest], reads=reads, ghosts=self.ghosts[rest])
+            reads = tuple(sorted({chosen(offset) for offset in reads}))
+        return replace(self, geometry=geometry, rules=chosen(self.rules), reads=reads, ghosts=chosen(self.ghosts))
 
     def sources(self, tap: Offset, grid: Sequence[int]) -> tuple[np.ndarray, list[Any]]:
         """For each cell the element of the raveled array that a tap reads, or -1 - k for the k-th of the constants.
@@ -129,6 +142,7 @@ def common_grid(geometries: Sequence[Geometry]) -> tuple[int, ...]:
 def plan_field(
     geometry: Geometry, rules: tuple[Sides, ...], reads: Reads, grid: Sequence[int], joins: tuple[Any, ...]
 ) -> FieldPlan:
-    ghosts = geometry.ghosts(geometry.window, grid)
+    pairs = zip(geometry.ghosts(geometry.window, grid), geometry.ghosts(reads, grid), strict=True)
+    ghosts = tuple((max(a, c), max(b, d)) for (a, b), (c, d) in pairs)
     check_lengths(rules, geometry.shape, ghosts, geometry.field)
     return FieldPlan(geometry, rules, reads, ghosts, joins)

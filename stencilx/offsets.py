@@ -42,7 +42,7 @@ class OffsetWindow:
         stack: Callable[[np.ndarray], Any],
     ) -> None:
         self._name, self._ndim, self._window, self._axis_names = name, ndim, window, axis_names
-        self._read, self._stack = read, stack
+        self._read, self.stack = read, stack
 
     @property
     def ndim(self) -> int:
@@ -63,7 +63,7 @@ class OffsetWindow:
         values = np.empty([len(r) for r in ranges], object)
         for index, offset in zip(np.ndindex(*values.shape), itertools.product(*ranges), strict=True):
             values[index] = self._read(offset)
-        return self._stack(values.reshape([len(c) for c in choices if isinstance(c, range)]))
+        return self.stack(values.reshape([len(c) for c in choices if isinstance(c, range)]))
 
     def _one_item_for_each_axis(self, key: tuple[Any, ...]) -> list[Any]:
         """The key spread over the axes: names go where they belong, the rest in order, `...` fills up."""

@@ -7,6 +7,7 @@ and what the user put into regions besides kernels; no fields and no functions.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +44,7 @@ class Plan:
         schedule: in which order cells are computed, and why.
         updates: for a sweep the numbers of the fields that it writes; empty for a map.
         reverse: whether a sweep visits the last cell first.
+        fuse: whether a compiler may merge the stencil with what stands around it.
     """
 
     fields: tuple[FieldPlan, ...]
@@ -54,6 +56,7 @@ class Plan:
     schedule: Schedule = PARALLEL
     updates: tuple[int, ...] = ()
     reverse: bool = False
+    fuse: bool = False
 
     @property
     def cells(self) -> int:
@@ -85,6 +88,25 @@ def forward(plan: Plan) -> Plan:
     )
     parts = tuple(replace(part, cells=_turned(part.cells, plan.grid)) for part in plan.parts)
     return replace(plan, fields=fields, parts=parts, reverse=False)
+
+
+def permuted(plan: Plan) -> Plan:
+    """A sweep over arrays whose axes stand in its schedule's order: those that are walked along come first."""
+    order = plan.schedule.order
+    parts = tuple(replace(part, cells=_permuted(part.cells, order)) for part in plan.parts)
+    return replace(
+        plan,
+        fields=tuple(f.on_axes(order) for f in plan.fields),
+        grid=tuple(plan.grid[axis] for axis in order),
+        parts=parts,
+        schedule=replace(plan.schedule, order=tuple(range(len(order)))),
+    )
+
+
+def _permuted(cells: Box | Points, order: Sequence[int]) -> Box | Points:
+    if isinstance(cells, Points):
+        return Points(tuple(cells.index[axis] for axis in order))
+    return tuple(cells[axis] for axis in order)
 
 
 def _turned(cells: Box | Points, grid: tuple[int, ...]) -> Box | Points:

@@ -57,13 +57,28 @@ def into(result: Any, out: Any) -> Any:
         raise FieldError(f"out has the structure {given}, but the result has {needed}.")
     for target, array in zip(targets, arrays, strict=True):
         if tuple(target.shape) != tuple(array.shape) or target.dtype != array.dtype:
-            raise FieldError(f"out is {_short(target)}, but the result is {_short(array)}.")
+            raise FieldError(f"out is {shown(target)}, but the result is {shown(array)}.")
         target[...] = array
     return out
 
 
-def _short(array: Any) -> str:
+def shown(array: Any) -> str:
+    """`float32[3, 5]`; a number by its type."""
+    if not hasattr(array, "dtype"):
+        return type(array).__name__
     return f"{str(array.dtype).split('.')[-1]}{list(array.shape)}"
+
+
+def check_same_state(before: Sequence[str], after: Sequence[str], same_structure: bool) -> None:
+    """A step returns what it takes: the same structure, and arrays of the same shape and dtype."""
+    if same_structure and list(before) == list(after):
+        return
+    more = "" if same_structure else ", in another structure"
+    raise FieldError(
+        f"a step makes {', '.join(after) or 'nothing'} of a state of {', '.join(before) or 'nothing'}{more}.",
+        hint="a step returns a state like the one it takes: the same tree, shapes and dtypes. padding='same' keeps the "
+        "shape; convert the state before the loop, or the result of the step.",
+    )
 
 
 def check_updates(kernel: Callable[..., Any], count: int, shapes: Sequence[Sequence[int]], is_leaf: bool) -> None:

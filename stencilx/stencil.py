@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stencilx import regions, walls
+from stencilx import mask, regions, walls
+from stencilx.arguments import bound, by_name, field_names, field_places
 from stencilx.backend import Arguments, Backend, Formula, Runner, WindowSpec, choose, load
-from stencilx.capture import captured, defaults, parameters, unchanged
+from stencilx.capture import captured, unchanged
 from stencilx.dependence import schedule
-from stencilx.errors import FieldError, KernelError, RegionError, WindowError, did_you_mean, plural
+from stencilx.errors import BoundaryError, FieldError, KernelError, RegionError, WindowError, did_you_mean, plural
 from stencilx.explain import Explanation
 from stencilx.fields import FieldPlan, common_grid, plan_field
 from stencilx.plan import Plan, RegionValue
@@ -46,6 +47,7 @@ class Options:
     strides: Any
     dilation: Any
     boundary: Any
+    mask: Any
     relative: bool
     axis_names: Mapping[str, int]
     fields: int | tuple[str, ...]
@@ -56,6 +58,7 @@ class Options:
     updates: tuple[str, ...] = ()
     reverse: bool = False
     schedule: str = "auto"
+    fuse: bool = False
 
     @property
     def kind(self) -> str:
@@ -70,12 +73,14 @@ class Options:
             "dilation": (self.dilation, 1),
             **place,
             "boundary": (self.boundary, 0),
+            "mask": (self.mask if isinstance(self.mask, (str, Mapping)) or self.mask is None else "array", None),
             "relative": (self.relative and not names and self.kernel_size is not None, False),
             "named_axis": (names, {}),
             "fields": (self.fields, 1),
             "updates": (self.updates, ()),
             "reverse": (self.reverse, False),
             "schedule": (self.schedule, "auto"),
+            "fuse": (self.fuse, False),
         }
         given = {name: value for name, (value, default) in shown.items() if hasattr(value, "shape") or value != default}
         return ", ".join(f"{name}={value!r}" for name, value in given.items())
@@ -180,7 +185,7 @@ class Stencil:
         """
         plan = self._prepare(args, kwargs)[0].plan
         found = {}
-        for f in plan.fields:
+        for f in plan.fields[: len(field_names(self._options.fields, self._kernels))]:  # no masks
             cells = (tuple(o * d for o, d in zip(r, f.geometry.dilation, strict=True)) for r in f.reads)
             found[f.name] = sorted(cells)
         return found
@@ -213,30 +218,60 @@ class Stencil:
         unique = {id(value): value for _, value in self._assignments if callable(value)}
         return list(unique.values())
 
+    @property
+    def surroundings(self) -> list[Any]:
+        """What compiled code that calls this stencil depends on: its regions, and what their kernels capture."""
+        return [self, *(part for pair in self._assignments for part in pair), *captured(self._kernels)]
+
+    @property
+    def backend(self) -> str | None:
+        """The name of the backend that was chosen for it; None where each call chooses."""
+        return self._backend
+
     # The path of a call
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Prepared, Arguments]:
-        arguments = self._arguments(args, kwargs)
-        backend = choose(self._backend, arguments.arrays)
         kernels = self._kernels
-        fields = [backend.as_field(a) for a in arguments.arrays]
-        values = self._wall_values(kernels, arguments) if self._walls else ()
-        arguments = Arguments(*arguments.with_fields(fields), arguments.fields, values)
+        arguments = self._bound(args, kwargs, kernels)
+        backend = choose(self._backend, arguments.arrays)
+        masks: dict[str, Any] = {}
+        fields = [backend.as_field(array) for array in arguments.arrays]
+        if self._walls or self._options.mask is not None:
+            known, names = by_name(arguments, kernels), field_names(self._options.fields, kernels)
+            arguments = replace(arguments, walls=walls.evaluated(self._walls, known, names))
+            if self._options.mask is not None:
+                shapes = {name: tuple(field.shape) for name, field in zip(names, fields, strict=True)}
+                masks = mask.find(self._options.mask, known, shapes)
+        args, kwargs = arguments.with_fields(fields)
+        arguments = replace(arguments, args=args, kwargs=kwargs)
+        if masks:
+            arguments = mask.with_masks(arguments, [backend.as_field(array, fields[0]) for array in masks.values()])
         surroundings = captured(kernels)
         known = unchanged(self._captured, surroundings)
         key = (backend.name, backend.signature(arguments))
         prepared = self._cache.get(key) if known else None
         if prepared is None:
-            prepared = self._plan(backend, kernels, arguments)
+            prepared = self._plan(backend, kernels, arguments, tuple(masks))
             if all(formula.reusable for formula in prepared.formulas):
                 if not known:
                     self._forget()
                 self._cache[key], self._captured = prepared, surroundings
         return prepared, arguments
 
-    def _plan(self, backend: Backend, kernels: list[Kernel], arguments: Arguments) -> Prepared:
-        names = self._field_names()
-        arrays = dict(zip(names, arguments.arrays, strict=True))
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any], kernels: list[Kernel]) -> Arguments:
+        """The call's arguments with the fields by position."""
+        if not self._assignments:
+            raise RegionError(
+                "the stencil has no kernel yet.", hint="decorate one, or assign to regions: F[...] = kernel."
+            )
+        if self._field_places is None:
+            self._field_places = field_places(self._options.fields, kernels)
+        return bound(args, kwargs, self._field_places, kernels, self._name, self._options.fields)
+
+    def _plan(self, backend: Backend, kernels: list[Kernel], arguments: Arguments, masked: tuple[str, ...]) -> Prepared:
+        """Everything that follows from shapes, dtypes and options; `masked` names the fields that have masks."""
+        names = field_names(self._options.fields, kernels)
+        arrays = dict(zip(names, arguments.arrays, strict=False))  # masks follow
         for name, array in arrays.items():
             if not array.shape:
                 raise FieldError(f"field {name!r} must be an array with at least one axis, not a single number.")
@@ -251,19 +286,28 @@ class Stencil:
             self._window_spec(name, array, windows[name], walls.joins(rules[name], arguments.walls))
             for name, array in arrays.items()
         ]
-        for array, spec in zip(arguments.arrays, specs, strict=True):
+        for array, spec in zip(arrays.values(), specs, strict=True):
             walls.check_fits(rules[spec.field], str(array.dtype), str(backend.joined(array, spec.joins)), spec.field)
-        specs, formulas = self._traced(backend, kernels, specs, arguments, updates)
-        reads = {name: union([f.reads[number] for f in formulas]) for number, name in enumerate(names)}
+        masking = self._masking(backend, masked, specs, rules, arguments, updates) if masked else None
+        traced = [mask.MaskedKernel(kernel, masking) for kernel in kernels] if masking else kernels
+        specs, formulas = self._traced(backend, traced, masking.specs if masking else specs, arguments, updates)
+        reads = [union([f.reads[number] for f in formulas]) for number in range(len(specs))]
+        own = [masking.seen[number] for number in range(len(names))] if masking else reads
         geometries = [
-            self._geometry(name, array.shape, windows[name] or reach(reads[name], len(array.shape)), names)
-            for name, array in arrays.items()
+            self._geometry(name, array.shape, windows[name] or reach(own[number], len(array.shape)), names)
+            for number, (name, array) in enumerate(arrays.items())
         ]
+        sides = [rules[name] for name in names]
+        for number in (names.index(name) for name in masked):
+            geometries.append(replace(geometries[number], field=mask.name_of(names[number])))
+            sides.append(mask.outside_sides(sides[number]))
         grid = common_grid(geometries)
         fields = tuple(
-            plan_field(g, rules[g.field], reads[g.field], grid, spec.joins)
-            for g, spec in zip(geometries, specs, strict=True)
+            plan_field(g, rules, taps, grid, spec.joins)
+            for g, rules, taps, spec in zip(geometries, sides, reads, specs, strict=True)
         )
+        if masking:
+            fields = masking.marked(fields)
         plan = self._regions(fields, grid, kernels)
         if updates:
             plan = self._scheduled(plan, updates)
@@ -291,6 +335,24 @@ class Stencil:
             if all(backend.joined(array, old.joins) == backend.joined(array, new.joins) for array, old, new in pairs):
                 return specs, formulas
             specs = wider
+
+    def _masking(
+        self,
+        backend: Backend,
+        masked: Sequence[str],
+        specs: list[WindowSpec],
+        rules: Mapping[str, tuple[walls.Sides, ...]],
+        arguments: Arguments,
+        updates: tuple[int, ...],
+    ) -> mask.Masking:
+        """How kernels are wrapped that see fields with masks."""
+        names = [spec.field for spec in specs]
+        inner = {name: mask.inner_rules(rules[name], walls.inside(self._chosen(names)[name]), name) for name in masked}
+        slots = mask.single(arguments.walls)
+        mask.check_single(list(inner.values()), slots)
+        keep = updates or ((0,) if self._options.into_copy else ())
+        fields = [mask.Masked(names.index(name), len(names) + n, inner[name]) for n, name in enumerate(masked)]
+        return mask.Masking(specs, arguments.fields, fields, slots, keep, backend.where, [set() for _ in names])
 
     def _updates(self, names: Sequence[str]) -> tuple[int, ...]:
         """The numbers of the fields that a sweep writes: by name, or the first one."""
@@ -366,19 +428,28 @@ class Stencil:
             RegionValue(key, kernel=place[id(value)]) if callable(value) else RegionValue(key, constant=value)
             for key, (_, value) in zip(keys, self._assignments, strict=True)
         )
-        return Plan(fields, grid, frame, values, parts, self._options.into_copy)
+        return Plan(fields, grid, frame, values, parts, self._options.into_copy, fuse=self._options.fuse)
+
+    def _chosen(self, names: Sequence[str]) -> dict[str, Any]:
+        """What `boundary` says of each field."""
+        boundary = self._boundary
+        if not (isinstance(boundary, Mapping) and any(key in names for key in boundary)):
+            return dict.fromkeys(names, boundary)
+        for key in boundary:
+            if key not in names:
+                raise FieldError(
+                    f"boundary names field {key!r}, and there is no such field.", hint=did_you_mean(str(key), names)
+                )
+        return {name: boundary.get(name, 0) for name in names}
 
     def _rules(self, arrays: Mapping[str, Any], values: Sequence[Any]) -> dict[str, tuple[walls.Sides, ...]]:
         """The boundary rules of each field, side by side."""
-        boundary, names = self._boundary, list(arrays)
-        chosen = dict.fromkeys(names, boundary)
-        if isinstance(boundary, Mapping) and any(key in names for key in boundary):
-            for key in boundary:
-                if key not in names:
-                    raise FieldError(
-                        f"boundary names field {key!r}, and there is no such field.", hint=did_you_mean(str(key), names)
-                    )
-            chosen = {name: boundary.get(name, 0) for name in names}
+        chosen = self._chosen(list(arrays))
+        if self._options.mask is None and any(walls.inside(own) for own in chosen.values()):
+            raise BoundaryError(
+                "boundary names a rule for cells that do not exist, and there is no mask.",
+                hint="give mask=, a boolean array that is True for cells that exist.",
+            )
         rules = {
             name: walls.resolve(chosen[name], len(a.shape), self._axis_names(name, len(a.shape)), name)
             for name, a in arrays.items()
@@ -386,80 +457,6 @@ class Stencil:
         for name, sides in rules.items():
             walls.check_values(sides, values, arrays[name].shape, name)
         return rules
-
-    # Arguments
-
-    def _wall_values(self, kernels: Sequence[Kernel], arguments: Arguments) -> tuple[Any, ...]:
-        """The values of boundary rules in this call."""
-        known: dict[str, Any] = {}
-        for kernel in kernels:
-            known = dict(zip(parameters(kernel), arguments.args)) | known
-            known = defaults(kernel) | dict(arguments.kwargs) | known
-        return walls.evaluated(self._walls, known, self._field_names())
-
-    def _field_names(self) -> tuple[str, ...]:
-        fields = self._options.fields
-        if not isinstance(fields, int):
-            return fields
-        for kernel in self._kernels:
-            names = parameters(kernel)
-            if len(names) >= fields:
-                return tuple(names[:fields])
-        return tuple(f"field {number}" for number in range(fields))
-
-    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """The call's arguments with the fields by position."""
-        if not self._assignments:
-            raise RegionError(
-                "the stencil has no kernel yet.", hint="decorate one, or assign to regions: F[...] = kernel."
-            )
-        if self._field_places is None:
-            self._field_places = self._places()
-        places = self._field_places
-        if kwargs:
-            args, kwargs = self._to_positions(args, kwargs, max(places))
-        if len(args) <= max(places):
-            names = self._field_names()
-            raise FieldError(
-                f"{self._name} takes {plural(len(places), 'field')} ({', '.join(names)}), "
-                f"and the call gives {plural(len(args), 'argument')}."
-            )
-        return Arguments(args, kwargs, places)
-
-    def _places(self) -> tuple[int, ...]:
-        fields = self._options.fields
-        if isinstance(fields, int):
-            return tuple(range(fields))
-        kernels = self._kernels
-        for kernel in kernels:
-            names = parameters(kernel)
-            if all(name in names for name in fields):
-                return tuple(names.index(name) for name in fields)
-        if not kernels:
-            return tuple(range(len(fields)))
-        names = parameters(kernels[0])
-        if not names:
-            raise FieldError(
-                f"fields names {fields[0]!r}, but {kernel_name(kernels[0])} does not tell the names of its parameters.",
-                hint=f"give fields by number, fields={len(fields)}.",
-            )
-        unknown = next(name for name in fields if name not in names)
-        raise FieldError(
-            f"fields names {unknown!r}, but the parameters of {kernel_name(kernels[0])} are {', '.join(names)}.",
-            hint=did_you_mean(unknown, names),
-        )
-
-    def _to_positions(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], last: int
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Move keyword arguments up to the last field to their positions."""
-        names = next((names for kernel in self._kernels if len(names := parameters(kernel)) > last), ())
-        args, kwargs = tuple(args), dict(kwargs)
-        for name in names[len(args) : last + 1]:
-            if name not in kwargs:
-                break
-            args = (*args, kwargs.pop(name))
-        return args, kwargs
 
 
 def centre_frame(geometry: Geometry) -> regions.Frame:

@@ -21,6 +21,9 @@ from stencilx.errors import BoundaryError, did_you_mean, plural
 
 Sides = tuple[Rule, Rule]
 
+INSIDE = "mask"
+"""The key, beside axes, of the rule for cells that a mask says do not exist."""
+
 _SHORTHANDS: dict[str, Rule] = {"wrap": Wrap(), "edge": Edge(), "reflect": Reflect(), "symmetric": Symmetric()}
 _OTHER_LIBRARIES = {
     "nearest": "scipy's 'nearest' is 'edge' here, as in NumPy.",
@@ -91,8 +94,16 @@ def resolve(boundary: Any, ndim: int, axis_names: Mapping[str, int], field: str)
         return ((rule, rule),) * ndim
     sides: list[Sides] = [(Constant(0), Constant(0))] * ndim
     for key, value in boundary.items():
+        if key == INSIDE:
+            continue
         sides[_axis(key, ndim, axis_names, field)] = _both_sides(value)
     return tuple(sides)
+
+
+def inside(boundary: Any) -> Rule | None:
+    """The rule for cells that do not exist, if there is one of its own."""
+    given = boundary.get(INSIDE) if isinstance(boundary, Mapping) else None
+    return None if given is None else as_rule(given)
 
 
 def _axis(key: Any, ndim: int, axis_names: Mapping[str, int], field: str) -> int:

@@ -1,4 +1,4 @@
-"""What is written runs: examples in docstrings, and the Python blocks of the README and of docs/, in order.
+"""What is written runs: examples in docstrings, the Python blocks of the README and of docs/, in order; and pictures.
 
 All of it runs as a user would run it, in processes of their own: here, `conftest.py` has set JAX to double precision.
 """
@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -24,7 +25,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = ["stencilx", *(f"stencilx.{m.name}" for m in pkgutil.iter_modules(stencilx.__path__) if m.name[0] != "_")]
 WITH_EXAMPLES = {
     "stencilx.backend": 2,
-    "stencilx.boundary": 1,
+    "stencilx.boundary": 7,
     "stencilx.decorators": 4,
     "stencilx.kernex": 4,
     "stencilx.stencil": 2,
@@ -138,8 +139,52 @@ def test_python_blocks(page: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_readme_has_python_blocks() -> None:
-    assert python_blocks((ROOT / "README.md").read_text())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_have_python_blocks_and_no_dead_links(page: Path) -> None:
+    text = page.read_text()
+    assert python_blocks(text)
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.MULTILINE)
+    anchors = {"#" + re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    for link in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", text)):
+        assert link in anchors or link.startswith("https://") or (page.parent / link).exists(), link
+
+
+# Pictures
+
+DRAWING = ROOT / "docs" / "draw_boundaries.py"
+PICTURES = ROOT / "docs" / "pictures"
+
+
+def described(folder: Path) -> dict[str, tuple[list[str], list[float]]]:
+    """For each picture, the words and the numbers of its description."""
+    tag = "{http://purl.org/dc/elements/1.1/}description"
+    found = {}
+    for path in sorted(folder.iterdir()):
+        text = next(ElementTree.parse(path).iter(tag)).text or ""
+        number = re.compile(r"-?\d+\.\d{3}\b")
+        found[path.name] = number.sub("", text).split(), [float(value) for value in number.findall(text)]
+    return found
+
+
+def test_pictures_show_what_the_library_does(tmp_path: Path) -> None:
+    """The script runs, and the pictures in the folder are those that it draws: by their numbers, not their bytes."""
+    script = f"import runpy; runpy.run_path({str(DRAWING)!r}, run_name='__main__')"
+    done = run_python(script, str(tmp_path / "pictures"), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    drawn, kept = described(tmp_path / "pictures"), described(PICTURES)
+    assert list(kept) == list(drawn)
+    for name, (words, numbers) in drawn.items():
+        assert kept[name] == (words, pytest.approx(numbers, abs=2e-3)), "run python docs/draw_boundaries.py"
+
+
+def test_every_rule_has_a_picture_on_its_page() -> None:
+    names = {f"{name.lower()}.svg" for name in stencilx.boundary.__all__ if name != "Rule"}
+    assert {path.name for path in PICTURES.iterdir()} == names
+    assert set(re.findall(r"\(pictures/(.*?)\)", (ROOT / "docs" / "boundaries.md").read_text())) == names
+
+
+def test_pictures_are_small() -> None:
+    assert {path.name: path.stat().st_size for path in PICTURES.iterdir() if path.stat().st_size > 25_000} == {}
 
 
 # The test of the tests

@@ -1,4 +1,4 @@
-"""The examples of sweeps against scipy and plain loops: values, schedules, gradients, and that each program runs."""
+"""The examples against scipy, plain loops and exact solutions: values, schedules, gradients; that each program runs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ import stencilx as sx
 
 FOLDER = Path(__file__).parents[1] / "examples"
 SWEEPS = ("columns", "dynamic_programming", "relaxation", "space_time")
+STAGGERED = ("maxwell", "shallow_water", "transport")
 
 
 def example(name: str) -> ModuleType:
@@ -34,6 +35,7 @@ def example(name: str) -> ModuleType:
 
 
 columns, dynamic_programming, relaxation, space_time = map(example, SWEEPS)
+maxwell, shallow_water, transport = map(example, STAGGERED)
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
@@ -51,7 +53,11 @@ def check_gradient(function: Callable[..., Any], *arguments: Any, step: float = 
     np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", SWEEPS)
+def test_every_program_is_tested() -> None:
+    assert sorted(path.stem for path in FOLDER.glob("*.py")) == sorted(SWEEPS + STAGGERED)
+
+
+@pytest.mark.parametrize("name", SWEEPS + STAGGERED)
 def test_runs_as_a_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     sys.modules[f"examples_{name}"].main()
     assert (FOLDER / f"{name}.py").read_text().endswith('\n\nif __name__ == "__main__":\n    main()\n')
@@ -80,6 +86,11 @@ def test_runs_as_a_program(name: str, capsys: pytest.CaptureFixture[str]) -> Non
         (space_time.linear, [normal(4, 6), 0.7], "rows"),
         (space_time.nonlinear, [normal(4, 6), 0.7], "rows"),
         (space_time.burgers_rows, [normal(4, 6), 0.2, 0.3], "rows"),
+        (transport.ring, [normal(5), normal(6, seed=1), 0.2], "parallel"),
+        (transport.river, [normal(5), normal(6, seed=1), 0.2], "parallel"),
+        (transport.drain, [normal(5), normal(6, seed=1), 0.2], "parallel"),
+        (maxwell.magnetic, [normal(5), normal(6, seed=1), 0.2], "parallel"),
+        (maxwell.electric, [normal(6), normal(5, seed=1), 1 + normal(6, seed=2) ** 2, 0.2], "parallel"),
     ],
     ids=lambda value: repr(value).split("(")[1].split(",")[0] if isinstance(value, sx.Stencil) else "",
 )
@@ -438,3 +449,226 @@ def test_gradient_of_burgers() -> None:
         return jnp.sum(weight * space_time.burgers(initial, 15, 0.01, 0.1, viscosity))
 
     check_gradient(loss, initial, 0.1)
+
+
+# Transport
+
+
+def transported_by_loops(
+    c: np.ndarray, v: np.ndarray, steps: int, dt: float, dx: float, ends: Callable[[np.ndarray, float], Any]
+) -> np.ndarray:
+    """Move what crosses each face from cell to cell; `ends` gives what lies before the first and behind the last."""
+    for number in range(steps):
+        before, behind = ends(c, number * dt)
+        given, new = [before, *c, behind], c.copy()
+        for i, speed in enumerate(v):
+            moved = dt / dx * speed * given[i if speed > 0 else i + 1]
+            if i:
+                new[i - 1] -= moved
+            if i < c.size:
+                new[i] += moved
+        c = new
+    return c
+
+
+def flow(n: int, kind: str) -> np.ndarray:
+    """Velocities of both signs on n + 1 faces that suit a ring, walls or a river."""
+    v = np.random.default_rng(5).uniform(-1, 1, n + 1)
+    v[[0, -1]] = {"ring": (v[0], v[0]), "walls": (0, 0), "river": (0.7, 0.4)}[kind]
+    return v
+
+
+ENDS: dict[str, Callable[[np.ndarray, float], Any]] = {
+    "ring": lambda c, time: (c[-1], c[0]),
+    "walls": lambda c, time: (0, 0),
+    "river": lambda c, time: (1 + np.sin(time), c[-1]),
+}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_transport_is_that_of_loops(kind: str) -> None:
+    c, v = 1 + normal(13) ** 2, flow(13, kind)
+    last = transport.transport(c, v, 30, 0.03, 0.07, getattr(transport, kind))
+    np.testing.assert_allclose(last, transported_by_loops(c, v, 30, 0.03, 0.07, ENDS[kind]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["ring", "walls"])
+def test_transport_keeps_mass_and_sign(kind: str) -> None:
+    c, v = normal(101) ** 2, flow(101, kind)
+    c[40:50] = 0
+    last = transport.transport(c, v, 1000, 0.005, 0.01, getattr(transport, kind))  # no cell loses more than it has
+    assert abs(np.sum(last) / np.sum(c) - 1) < 1e-13
+    assert np.min(last) >= 0
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_transport_at_courant_number_one_only_moves(sign: int) -> None:
+    c = normal(9)
+    last = transport.transport(c, np.full(10, sign * 2.0), 4, 0.25, 0.5)
+    np.testing.assert_allclose(last, np.roll(c, 4 * sign), rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_gradient_of_transport(kind: str) -> None:
+    """With respect to what is there and to the velocities inside: that in a wall stays 0, where upwind turns over."""
+    weight, c, v = normal(13, seed=2), 1 + normal(13) ** 2, flow(13, kind)
+
+    def loss(c: jax.Array, inner: jax.Array) -> jax.Array:
+        speeds = jnp.asarray(v).at[1:-1].set(inner)
+        return jnp.sum(weight * transport.transport(c, speeds, 20, 0.03, 0.07, getattr(transport, kind)))
+
+    check_gradient(loss, c, v[1:-1])
+
+
+# Maxwell
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.9])
+def test_standing_wave_to_second_order(ratio: float) -> None:
+    errors = [maxwell.standing_error(n, 1.8, ratio, mode=3) for n in (30, 60, 120)]
+    orders = np.log2(np.divide(errors[:-1], errors[1:]))
+    np.testing.assert_allclose(orders, 2, atol=0.1)
+
+
+def test_standing_wave_at_courant_number_one_is_exact() -> None:
+    assert maxwell.standing_error(37, 1000.0, 1.0, mode=3) < 1e-11
+
+
+def test_leapfrog_keeps_what_it_keeps() -> None:
+    """E at two whole steps times H between them: the energy of the scheme; and E at the walls."""
+    epsilon, e, h = 1 + normal(41, seed=2) ** 2, normal(41), normal(40, seed=1)
+    e[[0, -1]] = 0
+
+    def scheme_energy(e: Any, h: Any) -> float:
+        before = h + 0.8 * np.diff(e)  # H half a step earlier
+        return float(np.sum(epsilon * np.square(e)) + np.sum(h * before))
+
+    last = maxwell.propagate(e, h, 500, 0.8, epsilon)
+    np.testing.assert_allclose(scheme_energy(*map(np.asarray, last)), scheme_energy(e, h), rtol=1e-12)
+    assert not last[0][0] and not last[0][-1]
+
+
+def test_echo_of_glass_is_fresnels() -> None:
+    value, slope = jax.value_and_grad(maxwell.echo)(2.25)  # of index 1.5
+    np.testing.assert_allclose([value, slope], [-0.5 / 2.5, -1 / (1.5 * 2.5**2)], rtol=5e-3)
+
+
+def test_gradient_of_maxwell() -> None:
+    weight, e = normal(12, seed=3), normal(12)
+    e[[0, -1]] = 0
+    check_gradient(
+        lambda h, epsilon: jnp.sum(weight * maxwell.propagate(e, h, 15, 0.8, epsilon)[0]),
+        normal(11, seed=1),
+        1 + normal(12, seed=2) ** 2,
+    )
+
+
+# Shallow water
+
+
+def with_ghosts(field: np.ndarray, axis: int, sign: int) -> np.ndarray:
+    """One more on both sides: the end values times a sign."""
+    first, last = np.take(field, [0], axis), np.take(field, [-1], axis)
+    return np.concatenate([sign * first, field, sign * last], axis)
+
+
+def rates_by_slices(h: np.ndarray, u: np.ndarray, v: np.ndarray, basin: Any, sign: int) -> list[np.ndarray]:
+    """The same scheme on slices of whole arrays; sign is -1 where water sticks to walls."""
+    dy, dx, g, f, viscosity = basin
+    U, V = np.zeros_like(u), np.zeros_like(v)
+    U[:, 1:-1] = u[:, 1:-1] * (h[:, 1:] + h[:, :-1]) / 2
+    V[1:-1] = v[1:-1] * (h[1:] + h[:-1]) / 2
+    q = np.zeros((h.shape[0] + 1, h.shape[1] + 1))  # where it counts
+    corners = (h[1:, 1:] + h[1:, :-1] + h[:-1, 1:] + h[:-1, :-1]) / 4
+    q[1:-1, 1:-1] = (f + np.diff(v, axis=1)[1:-1] / dx - np.diff(u, axis=0)[:, 1:-1] / dy) / corners
+    b = g * h + (u[:, 1:] ** 2 + u[:, :-1] ** 2 + v[1:] ** 2 + v[:-1] ** 2) / 4
+    du, dv = np.zeros_like(u), np.zeros_like(v)
+    turned = q[:, 1:-1] * (V[:, 1:] + V[:, :-1]) / 2
+    du[:, 1:-1] = (turned[1:] + turned[:-1]) / 2 - np.diff(b, axis=1) / dx
+    du[:, 1:-1] += viscosity * np.diff(u, 2, axis=1) / dx**2
+    du[:, 1:-1] += viscosity * np.diff(with_ghosts(u, 0, sign), 2, axis=0)[:, 1:-1] / dy**2
+    turned = q[1:-1] * (U[1:] + U[:-1]) / 2
+    dv[1:-1] = -(turned[:, 1:] + turned[:, :-1]) / 2 - np.diff(b, axis=0) / dy
+    dv[1:-1] += viscosity * np.diff(v, 2, axis=0) / dy**2
+    dv[1:-1] += viscosity * np.diff(with_ghosts(v, 1, sign), 2, axis=1)[1:-1] / dx**2
+    return [-np.diff(U, axis=1) / dx - np.diff(V, axis=0) / dy, du, dv]
+
+
+def advanced_by_slices(state: Any, basin: Any, dt: float, steps: int, sign: int) -> list[np.ndarray]:
+    def euler(x: list[np.ndarray]) -> list[np.ndarray]:
+        return [a + dt * b for a, b in zip(x, rates_by_slices(*x, basin, sign))]
+
+    def mean(weight: float, x: list[np.ndarray], y: list[np.ndarray]) -> list[np.ndarray]:
+        return [weight * a + (1 - weight) * b for a, b in zip(x, y)]
+
+    x = list(state)
+    for _ in range(steps):
+        x = mean(1 / 3, x, euler(mean(3 / 4, x, euler(euler(x)))))
+    return x
+
+
+def stirred(ny: int = 6, nx: int = 9) -> tuple[Any, Any]:
+    """A basin in which everything moves."""
+    u, v = 0.1 * normal(ny, nx + 1, seed=1), 0.1 * normal(ny + 1, nx, seed=2)
+    u[:, [0, -1]] = 0
+    v[[0, -1]] = 0
+    basin = shallow_water.Basin(0.3, 0.2, g=1.5, f=0.7, viscosity=0.02)
+    return shallow_water.State(1 + 0.1 * normal(ny, nx), u, v), basin
+
+
+@pytest.mark.parametrize(("walls", "sign"), [("slips", 1), ("sticks", -1)])
+def test_shallow_water_is_that_of_slices(walls: str, sign: int) -> None:
+    state, basin = stirred()
+    last = shallow_water.advance(state, basin, 0.05, 25, walls)
+    for field, expected in zip(last, advanced_by_slices(state, basin, 0.05, 25, sign)):
+        np.testing.assert_allclose(field, expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "array_api"])
+def test_rates_of_shallow_water_on_other_backends(backend: str) -> None:
+    state, basin = stirred()
+    expected = shallow_water.rates(state, basin, "sticks")
+    with sx.use_backend(backend):
+        got = shallow_water.rates(state, basin, "sticks")
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14), got, expected)
+
+
+def test_shallow_water_keeps_mass_and_energy() -> None:
+    """In space no energy is lost; in time an eighth as much with steps half as long."""
+    first, basin = shallow_water.example()
+    lost = []
+    for dt, steps in ((0.01, 1000), (0.005, 2000)):
+        last = shallow_water.advance(first, basin, dt, steps)
+        assert abs(shallow_water.mass(last, basin) / shallow_water.mass(first, basin) - 1) < 1e-12
+        assert not np.any(last.u[:, [0, -1]]) and not np.any(last.v[jnp.array([0, -1])])
+        lost.append(1 - shallow_water.energy(last, basin) / shallow_water.energy(first, basin))
+    assert 0 < lost[0] < 0.01
+    assert 6 < lost[0] / lost[1] < 10
+
+
+@pytest.mark.parametrize("along", ["y", "x"])
+def test_a_seiche_swings_as_it_must(along: str) -> None:
+    """A small standing wave across the basin, against linear theory: second order in the size of cells."""
+    errors = []
+    for n in (16, 32):
+        basin = shallow_water.Basin(1 / n, 2 / n, g=2.0)
+        length, shape = (1.0, (n, n)) if along == "y" else (2.0, (n, n))
+        position = (np.arange(n) + 0.5) / n
+        wave = np.cos(np.pi * position)
+        hill = np.broadcast_to(wave[:, None] if along == "y" else wave, shape)
+        first = shallow_water.State(1 + 1e-7 * hill, np.zeros((n, n + 1)), np.zeros((n + 1, n)))
+        frequency = np.sqrt(2.0) * np.pi / length
+        last = shallow_water.advance(first, basin, 0.2 / n, 5 * n)  # after a time of 1
+        errors.append(np.abs((np.asarray(last.h) - 1) / 1e-7 - hill * np.cos(frequency)).max())
+    assert abs(np.log2(errors[0] / errors[1]) - 2) < 0.1
+
+
+def test_gradient_of_shallow_water() -> None:
+    state, basin = stirred(3, 5)
+    weights = [normal(*np.shape(x), seed=9) for x in state]
+
+    def loss(h: jax.Array, viscosity: jax.Array) -> jax.Array:
+        last = shallow_water.advance(state._replace(h=h), basin._replace(viscosity=viscosity), 0.05, 10, "sticks")
+        return sum((jnp.sum(w * x) for w, x in zip(weights, last)), jnp.asarray(0.0))
+
+    check_gradient(loss, state.h, 0.02)

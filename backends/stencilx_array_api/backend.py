@@ -16,7 +16,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
-from stencilx.backend import Arguments, Leaf, Runner, WindowSpec, trial_reads
+from stencilx.backend import Arguments, Leaf, Loop, Runner, WindowSpec, step_by_step, trial_reads
 from stencilx.capture import described
 from stencilx.errors import KernelError, line_of
 from stencilx.offsets import OffsetWindow, whole_window_hint, whole_window_message
@@ -24,8 +24,8 @@ from stencilx.plan import Plan
 from stencilx.regions import Part, Points, positions
 from stencilx.results import check_alike, check_updates, flatten, into, kernel_name, unflatten
 from stencilx.window import Offset, Reads, Window
+from stencilx_array_api import elementwise, sweeps
 from stencilx_array_api import functions as functions  # importing it fills the table of what Cells can do
-from stencilx_array_api import sweeps
 from stencilx_array_api.cells import Cells, as_cells, stack
 from stencilx_array_api.shifts import Shifts, Source, Walls, put, sizes
 
@@ -65,8 +65,12 @@ class ArrayApiBackend:
 
     name = "array_api"
 
-    def as_field(self, value: Any) -> Any:
-        return value if array_api_compat.is_array_api_obj(value) else np.asarray(value)
+    def as_field(self, value: Any, like: Any = None) -> Any:
+        value = value if array_api_compat.is_array_api_obj(value) else np.asarray(value)
+        xp = array_api_compat.array_namespace(value if like is None else like)
+        if like is None or array_api_compat.array_namespace(value) is xp:
+            return value
+        return xp.asarray(np.array(value), device=array_api_compat.device(like))
 
     def signature(self, arguments: Arguments) -> Hashable:
         parameters = arguments.with_fields([None] * len(arguments.fields))
@@ -74,6 +78,10 @@ class ArrayApiBackend:
 
     def joined(self, array: Any, joins: Sequence[Any]) -> Any:
         return joined(array_api_compat.array_namespace(array), array.dtype, joins)
+
+    def where(self, condition: Any, tree: Any, other: Any) -> Any:
+        leaves, structure = flatten(tree)
+        return unflatten(structure, [_where(condition, leaf, other) for leaf in leaves])
 
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Evaluated:
         xp = array_api_compat.array_namespace(*arguments.arrays)
@@ -89,8 +97,19 @@ class ArrayApiBackend:
     def output(self, plan: Plan, formulas: Sequence[Evaluated], arguments: Arguments) -> tuple[Leaf, ...] | None:
         return None
 
+    def loop(self, step: Callable[[Any], Any], donate: bool) -> Loop:
+        return step_by_step(step)
+
     def runner(self, plan: Plan, formulas: Sequence[Evaluated]) -> Runner:
         return lambda arguments, out: into(_run(plan, formulas, arguments), out)
+
+
+def _where(condition: Cells, leaf: Any, other: Any) -> Any:
+    if isinstance(leaf, OffsetWindow):
+        return leaf  # an error of its own
+    if isinstance(other, int) and (leaf.xp.isdtype(leaf.dtype, "bool") if isinstance(leaf, Cells) else leaf is True):
+        other = bool(other)
+    return elementwise.where(condition, leaf, other)
 
 
 def _one_cell(xp: Any, array: Any, dtype: Any) -> Any:
@@ -190,7 +209,7 @@ def _call(
         return read
 
     views = [
-        _view(spec, source.plan.window, reader(source), xp)
+        _view(spec, source.plan.window if spec.window else source.plan.covered, reader(source), xp)
         for spec, source in zip(formula.windows, sources, strict=True)
     ]
     leaves, structure = _leaves(formula, views, arguments, xp, sources[0].device)

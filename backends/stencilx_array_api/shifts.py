@@ -5,7 +5,7 @@ The field is extended by its ghosts once, then sliced. What is written goes into
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import array_api_compat
@@ -99,26 +99,28 @@ class Walls:
     def __init__(self, values: Sequence[Any], xp: Any) -> None:
         self._values, self._xp = values, xp
 
-    def of_field(self, f: FieldPlan, array: Any, place: Offset = ()) -> Callable[[Rule, int], Rule]:
-        """How rules get values that meet slices of a field; or of a slab at a place along its first axes."""
+    def of_field(self, f: FieldPlan, array: Any, place: Mapping[int, int] | None = None) -> Callable[[Rule, int], Rule]:
+        """How rules get values that meet slices of a field; or of a slab of it, at a place along the other axes."""
+        place = place or {}
+        free = [axis for axis in range(len(f.shape)) if axis not in place]
 
         def shaped(slot: Slot, axis: int) -> Any:
-            value, walked = self._full(slot, f, array, axis), len(place)
+            value = self._full(slot, f, array, axis)
             if not getattr(value, "shape", ()):
                 return value
             value = value[self._index(f, value, place)]
-            for other in range(walked, axis):  # what lies before is extended by its ghosts already
-                if value.shape[other - walked] > 1:
+            for number, other in enumerate(free[: free.index(axis)]):  # what is extended by its ghosts already
+                if value.shape[number] > 1:
                     before, after = f.ghosts[other]
                     index = [_beside(f, other, i) for i in range(-before, f.shape[other] + after)]
                     numbers = self._xp.asarray(index, device=array_api_compat.device(value))
-                    value = self._xp.take(value, numbers, axis=other - walked)
+                    value = self._xp.take(value, numbers, axis=number)
             return value
 
-        return lambda rule, axis: filled(rule, lambda slot: shaped(slot, axis + len(place)))
+        return lambda rule, number: filled(rule, lambda slot: shaped(slot, free[number]))
 
-    def at_place(self, f: FieldPlan, array: Any, axis: int, place: Offset) -> Rule:
-        """The rule beyond one end of an axis with the values that it has beside a place."""
+    def at_place(self, f: FieldPlan, array: Any, axis: int, place: Mapping[int, int]) -> Rule:
+        """The rule beyond one end of an axis with the values that it has beside a place along some axes."""
         rule = f.rules[axis][0 if place[axis] < 0 else 1]
 
         def chosen(slot: Slot) -> Any:
@@ -137,9 +139,9 @@ class Walls:
         value = self._xp.astype(value, array.dtype, copy=False)
         return self._xp.reshape(value, face_shape(value, f.shape, axis, f.name)) if value.shape else value
 
-    def _index(self, f: FieldPlan, value: Any, place: Offset) -> tuple[Any, ...]:
-        found = (_beside(f, b, i) if value.shape[b] > 1 else 0 for b, i in enumerate(place))
-        return (*found, ...)
+    def _index(self, f: FieldPlan, value: Any, place: Mapping[int, int]) -> tuple[Any, ...]:
+        found = {b: _beside(f, b, i) if value.shape[b] > 1 else 0 for b, i in place.items()}
+        return tuple(found.get(axis, slice(None)) for axis in range(len(f.shape)))
 
 
 def _beside(f: FieldPlan, axis: int, place: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import array_api_compat
@@ -37,14 +37,15 @@ def run(plan: Plan, arrays: Sequence[Any], walls: Walls, evaluate: Evaluate, xp:
     if not plan.cells:
         return [_result(plan, plan.fields[n], xp.astype(arrays[n], arrays[n].dtype, copy=True)) for n in plan.updates]
     states: dict[int, Slabs | Singles] = {}
-    walked = plan.schedule.axes if plan.schedule.name in ("parallel", "rows") else None
+    walked = plan.schedule.order[: plan.schedule.axes]
+    by_slabs = len(walked) < len(plan.grid)
     for number in plan.updates:
         f, own = plan.fields[number], xp.astype(arrays[number], arrays[number].dtype, copy=True)
-        states[number] = Singles(plan, f, own, walls, xp) if walked is None else Slabs(plan, f, own, walls, xp)
+        states[number] = Slabs(plan, f, own, walls, xp) if by_slabs else Singles(plan, f, own, walls, xp)
     sources = [
         states.get(n) or Shifts(f, arrays[n], walls.of_field(f, arrays[n]), xp) for n, f in enumerate(plan.fields)
     ]
-    for step in _groups(plan) if walked is None else _walks(plan, walked):
+    for step in _walks(plan, walked) if by_slabs else _groups(plan):
         computed = [(part.cells, evaluate(part, sources)) for part in step]
         for cells, results in computed:
             for number, values in zip(plan.updates, results, strict=True):
@@ -62,24 +63,23 @@ def _result(plan: Plan, f: FieldPlan, state: Any) -> Any:
 # Steps
 
 
-def _walks(plan: Plan, walked: int) -> Iterator[list[Part]]:
-    """Along the leading axes one by one: for each index the parts of its slab."""
-    leading = list(np.ndindex(*plan.grid[:walked]))
-    for index in reversed(leading) if plan.reverse else leading:
-        found = ((part.owner, _within(part.cells, index)) for part in plan.parts)
+def _walks(plan: Plan, walked: Sequence[int]) -> Iterator[list[Part]]:
+    """Along some axes one by one: for each index the parts of its slab."""
+    ahead = list(np.ndindex(*(plan.grid[axis] for axis in walked)))
+    for index in reversed(ahead) if plan.reverse else ahead:
+        found = ((part.owner, _within(part.cells, dict(zip(walked, index)))) for part in plan.parts)
         yield [Part(owner, cells) for owner, cells in found if cells is not None]
 
 
-def _within(cells: Box | Points, index: Sequence[int]) -> Box | Points | None:
-    """The cells with that index along the leading axes."""
-    walked = len(index)
+def _within(cells: Box | Points, place: Mapping[int, int]) -> Box | Points | None:
+    """The cells with those indices along the walked axes."""
     if isinstance(cells, Points):
         here = np.full(cells.index[0].shape, True)
-        for axis, i in enumerate(index):
+        for axis, i in place.items():
             here &= cells.index[axis] == i
         return Points(tuple(a[here] for a in cells.index)) if here.any() else None
-    if all(i in r for i, r in zip(index, cells)):
-        return (*(range(i, i + 1) for i in index), *cells[walked:])
+    if all(i in cells[axis] for axis, i in place.items()):
+        return tuple(range(place[axis], place[axis] + 1) if axis in place else r for axis, r in enumerate(cells))
     return None
 
 
@@ -109,60 +109,73 @@ class Slabs:
     """The values of a field as they are: for each index along the walked axes a slab over those that remain."""
 
     def __init__(self, plan: Plan, f: FieldPlan, array: Any, walls: Walls, xp: Any) -> None:
-        self.plan, self.xp, self.walked, self._walls = f, xp, plan.schedule.axes, walls
+        self.plan, self.xp, self._order, self._walls = f, xp, plan.schedule.order, walls
+        self._walked, self._free = self._order[: plan.schedule.axes], self._order[plan.schedule.axes :]
         self.device, self._array = array_api_compat.device(array), array
-        self._rest = f.behind(self.walked)
+        self._ahead, self._rest = f.on_axes(self._walked), f.on_axes(self._free)
         self._places = self._rest.geometry.centres
-        self._slabs: dict[Any, Any] = {index: array[(*index, ...)] for index in np.ndindex(*f.shape[: self.walked])}
+        self._slabs: dict[Any, Any] = {}
+        for index in np.ndindex(*self._ahead.shape):
+            at = self._by_axis(index)
+            self._slabs[index] = array[tuple(at.get(axis, slice(None)) for axis in range(array.ndim))]
         self._shifts: dict[Any, Shifts] = {}
 
     def read(self, tap: Offset, cells: Box | Points) -> Any:
-        values = self._at(self._place(tap, cells)).read(tap[self.walked :], _behind(cells, self.walked))
+        behind = tuple(tap[axis] for axis in self._free)
+        values = self._at(self._place(tap, cells)).read(behind, self._behind(cells))
         return self.xp.reshape(values, sizes(cells))
 
     def write(self, values: Any, cells: Box | Points) -> None:
-        place = self._place((0,) * len(self.plan.shape), cells)
+        place, behind = self._place((0,) * len(self.plan.shape), cells), self._behind(cells)
         if hasattr(values, "dtype") and values.shape:
-            values = self.xp.reshape(values, sizes(_behind(cells, self.walked)))
+            values = self.xp.reshape(values, sizes(behind))
         slab = self._slabs[place]
         slab = self.xp.astype(slab, slab.dtype, copy=True)
-        self._slabs[place] = put(slab, values, _behind(cells, self.walked), self._places, self.xp)
+        self._slabs[place] = put(slab, values, behind, self._places, self.xp)
         self._shifts.pop(place, None)
 
     def whole(self) -> Any:
-        slabs, shape = list(self._slabs.values()), self.plan.shape
-        return self.xp.reshape(self.xp.stack(slabs), shape) if self.walked and slabs else slabs[0]
+        slabs = list(self._slabs.values())
+        if not self._walked:
+            return slabs[0]
+        stacked = self.xp.reshape(self.xp.stack(slabs), tuple(self.plan.shape[axis] for axis in self._order))
+        return self.xp.permute_dims(stacked, tuple(np.argsort(self._order).tolist()))
 
     def _place(self, tap: Offset, cells: Box | Points) -> tuple[int, ...]:
         """Where along the walked axes a slab of cells reads; it may lie outside the array."""
-        ahead = [int(c[0]) for c in (cells.index if isinstance(cells, Points) else cells)[: self.walked]]
-        return tuple(self.plan.geometry.position(axis, i, tap[axis]) for axis, i in enumerate(ahead))
+        ahead = cells.index if isinstance(cells, Points) else cells
+        return tuple(self.plan.geometry.position(axis, int(ahead[axis][0]), tap[axis]) for axis in self._walked)
+
+    def _behind(self, cells: Box | Points) -> Box | Points:
+        """Cells by the axes that remain."""
+        if isinstance(cells, Points):
+            return Points(tuple(cells.index[axis] for axis in self._free))
+        return tuple(cells[axis] for axis in self._free)
 
     def _at(self, place: tuple[int, ...]) -> Shifts:
         """The slab at a place; outside the array it is made from others as the rules say."""
         if place in self._shifts:
             return self._shifts[place]
-        slab = self.plan.value(place, self._slabs.__getitem__, self._rule)
+        slab = self._ahead.value(place, self._slabs.__getitem__, self._rule)
         stays = place in self._slabs or not getattr(slab, "shape", ())  # a ghost follows what it is made from
         slab = _as_array(slab, self._rest.shape, self._array, self.xp)
-        shifts = Shifts(self._rest, slab, self._walls.of_field(self.plan, self._array, place), self.xp)
+        rules = self._walls.of_field(self.plan, self._array, self._by_axis(place))
+        shifts = Shifts(self._rest, slab, rules, self.xp)
         if stays:
             self._shifts[place] = shifts
         return shifts
 
-    def _rule(self, axis: int, place: Offset) -> Rule:
-        return self._walls.at_place(self.plan, self._array, axis, place)
+    def _rule(self, number: int, place: Offset) -> Rule:
+        return self._walls.at_place(self.plan, self._array, self._walked[number], self._by_axis(place))
+
+    def _by_axis(self, place: Offset) -> dict[int, int]:
+        return dict(zip(self._walked, place))
 
 
 def _as_array(value: Any, shape: tuple[int, ...], like: Any, xp: Any) -> Any:
     """A number or an array as one of that shape, of the dtype of another."""
     value = xp.asarray(value, dtype=like.dtype, device=array_api_compat.device(like))
     return value if value.shape == shape else xp.broadcast_to(value, shape)
-
-
-def _behind(cells: Box | Points, walked: int) -> Box | Points:
-    """Cells by the axes that remain."""
-    return Points(cells.index[walked:]) if isinstance(cells, Points) else cells[walked:]
 
 
 class Singles:
@@ -206,7 +219,7 @@ class Singles:
         value = self.plan.value(
             place,
             lambda inside: self._value(int(np.ravel_multi_index(inside, shape)), number),
-            lambda axis, at: self._walls.at_place(self.plan, self._array, axis, at),
+            lambda axis, at: self._walls.at_place(self.plan, self._array, axis, dict(enumerate(at))),
         )
         return _as_array(value, (1,), self._array, self.xp)
 

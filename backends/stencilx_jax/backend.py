@@ -9,12 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stencilx.backend import Arguments, Leaf, Runner, WindowSpec
+from stencilx.backend import Arguments, Leaf, Loop, Runner, WindowSpec
 from stencilx.errors import FieldError, KernelError
+from stencilx.offsets import OffsetWindow
 from stencilx.plan import Plan
 from stencilx.results import check_alike, check_updates
+from stencilx_jax import affine, sweeps
 from stencilx_jax import map as maps
-from stencilx_jax import sweeps
+from stencilx_jax.fences import fenced
+from stencilx_jax.loop import loop
 from stencilx_jax.trace import LARGE, JaxFormula, field_dtype, is_dynamic, split, trace
 
 _CONFIG = ("jax_enable_x64", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion")
@@ -26,7 +29,7 @@ class JaxBackend:
 
     name = "jax"
 
-    def as_field(self, value: Any) -> Any:
+    def as_field(self, value: Any, like: Any = None) -> Any:
         if isinstance(value, np.ndarray):  # float64 becomes float32 here where JAX would do it later
             return value.astype(jax.dtypes.canonicalize_dtype(value.dtype), copy=False)
         return value if isinstance(value, jax.Array) else jnp.asarray(value)
@@ -39,6 +42,9 @@ class JaxBackend:
     def joined(self, array: Any, joins: Sequence[Any]) -> Any:
         return field_dtype(array, joins)
 
+    def where(self, condition: Any, tree: Any, other: Any) -> Any:
+        return jax.tree.map(lambda leaf: _where(condition, leaf, other), tree)
+
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> JaxFormula:
         return trace(kernel, windows, arguments)
 
@@ -46,25 +52,38 @@ class JaxBackend:
         leaves = jax.eval_shape(_body(plan, formulas), _inputs(plan, formulas, arguments))
         return tuple(Leaf(leaf.shape, str(leaf.dtype)) for leaf in leaves)
 
+    def loop(self, step: Callable[[Any], Any], donate: bool) -> Loop:
+        return loop(step, donate)
+
     def runner(self, plan: Plan, formulas: Sequence[JaxFormula]) -> Runner:
         _check_results(plan, formulas)
+        if plan.schedule.name == "associative":
+            affine.check(plan, formulas)
         body = _body(plan, formulas)
         tree = formulas[0].tree if formulas else jax.tree.structure(0)
         if len(plan.updates) > 1:
             tree = jax.tree.structure((0,) * len(plan.updates))
         # What closes over a traced value serves one call only: compiling it would be for nothing.
         reusable = all(formula.reusable for formula in formulas)
-        compiled = jax.jit(body) if reusable else body
+        compiled = jax.jit(body) if reusable or not plan.fuse else body
         into = jax.jit(lambda out, inputs: body(inputs), donate_argnums=0, keep_unused=True)
 
         def run(arguments: Arguments, out: Any) -> Any:
             inputs = _inputs(plan, formulas, arguments)
             if out is None:
-                return jax.tree.unflatten(tree, compiled(inputs))
+                return jax.tree.unflatten(tree, compiled(inputs) if plan.fuse else fenced(compiled, inputs))
             buffers = _buffers(out, tree, jax.eval_shape(body, inputs), arguments)
             return jax.tree.unflatten(tree, into(buffers, inputs))
 
         return run
+
+
+def _where(condition: Any, leaf: Any, other: Any) -> Any:
+    if isinstance(leaf, OffsetWindow):
+        return leaf  # an error of its own
+    if isinstance(other, int) and jnp.issubdtype(jnp.result_type(leaf), jnp.bool_):
+        other = bool(other)
+    return jnp.where(condition, leaf, other)
 
 
 def _leaf_signature(leaf: Any) -> Hashable:
@@ -83,7 +102,7 @@ def _leaf_signature(leaf: Any) -> Hashable:
 
 
 def _body(plan: Plan, formulas: Sequence[JaxFormula]) -> Callable[[maps.Inputs], list[Any]]:
-    run = maps.run if plan.schedule.name == "parallel" else sweeps.run
+    run = sweeps.run if plan.schedule.axes else maps.run
 
     return lambda inputs: run(plan, formulas, inputs)
 

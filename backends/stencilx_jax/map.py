@@ -18,15 +18,13 @@ from jax import lax
 
 from stencilx.plan import Plan
 from stencilx.regions import Box, Part, Points, positions
+from stencilx_jax.boxes import Reduction, reduced
 from stencilx_jax.jaxprs import as_function
-from stencilx_jax.shifts import Shifts, replaced
+from stencilx_jax.shifts import MANY, Shifts, replaced
 from stencilx_jax.trace import JaxFormula, field_dtype
 
 STRIPS_FROM = 1 << 15
 """Boxes of fewer cells are not cut into an inner part and strips: the padded copy is cheaper than more code."""
-
-STRIPS_UP_TO = 64
-"""Nor are formulas of more reads, whose code would be compiled several times."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,7 @@ jax.tree_util.register_dataclass(Inputs, ["fields", "dynamic", "constants", "fil
 
 def run(plan: Plan, formulas: Sequence[JaxFormula], inputs: Inputs) -> list[Any]:
     """The leaves of the result, grid axes first."""
+    formulas = [formula.boxed or formula for formula in formulas]
     arrays = [jnp.asarray(a, field_dtype(a, f.joins)) for a, f in zip(inputs.fields, plan.fields)]
     shifts = [Shifts(f, array, plan.grid, inputs.walls) for f, array in zip(plan.fields, arrays)]
     avals = formulas[0].closed.out_avals if formulas else [jax.ShapeDtypeStruct((), arrays[0].dtype)]
@@ -83,7 +82,9 @@ def split_by_strips(formula: JaxFormula, part: Part, shifts: Sequence[Shifts]) -
     """
     if isinstance(part.cells, Points) or formula.inputs is None:
         return [part]
-    if part.count < STRIPS_FROM or len(formula.inputs) > STRIPS_UP_TO:
+    if part.count < STRIPS_FROM or len(formula.inputs) > MANY:
+        return [part]
+    if any(isinstance(what, Reduction) for _, what in formula.inputs):
         return [part]
     strips, inner = [], part.cells
     for axis, cells in enumerate(part.cells):
@@ -102,15 +103,19 @@ def _apply(formula: JaxFormula, part: Part, shifts: Sequence[Shifts], uniform: S
     cells = part.cells
     if formula.inputs is None:
         reads = [s.windows_at_points(cells) if isinstance(cells, Points) else s.windows(cells) for s in shifts]
-    elif isinstance(cells, Points):
-        reads = [shifts[field].read_points(tap, cells) for field, tap in formula.inputs]
     else:
-        reads = [shifts[field].read(tap, cells) for field, tap in formula.inputs]
+        reads = [_read(shifts[number], what, cells) for number, what in formula.inputs]
     sizes = [part.count] if isinstance(cells, Points) else [len(r) for r in cells]
     function = as_function(formula.closed)
     for size in reversed(sizes):  # the last one applied maps the first axis
         function = jax.vmap(function, in_axes=(*[0] * len(reads), *[None] * len(uniform)), axis_size=size)
     return function(*reads, *uniform)
+
+
+def _read(shifts: Shifts, what: Any, cells: Box | Points) -> Any:
+    if isinstance(what, Reduction):
+        return reduced(what, shifts, cells)
+    return shifts.read_points(what, cells) if isinstance(cells, Points) else shifts.read(what, cells)
 
 
 def filling(plan: Plan, part: Part, value: Any, shape: Sequence[int]) -> Any:

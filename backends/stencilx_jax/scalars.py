@@ -32,10 +32,14 @@ PRODUCTS = 1024
 
 
 class Cells:
-    """An array whose elements are scalars of their own: one traced value for each."""
+    """An array whose elements are scalars of their own: one traced value for each.
 
-    def __init__(self, elements: np.ndarray) -> None:
-        self.elements = elements
+    `whole` may give the reduction of a window that was not touched yet, `whole("max", None)`, or of a window times
+    weights; it gives None where that is no better than reducing the elements.
+    """
+
+    def __init__(self, elements: np.ndarray, whole: Callable[[str, Any], Any] | None = None) -> None:
+        self.elements, self.whole = elements, whole
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -148,7 +152,24 @@ def _elementwise(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     shape = np.broadcast_shapes(*(c.shape for c in columns))  # scalar bounds and predicates go with any shape
     columns = [np.broadcast_to(c, shape) for c in columns]
     bind, params = eqn.primitive.bind, eqn.params
-    return Cells(object_array(shape, lambda index: bind(*(c[index] for c in columns), **params)))
+    found = object_array(shape, lambda index: bind(*(c[index] for c in columns), **params))
+    return Cells(found, _weighted(operands) if eqn.primitive.name == "mul" else None)
+
+
+def _weighted(operands: Sequence[Any]) -> Callable[[str, Any], Any] | None:
+    """How to sum up a window times weights that are the same for each cell."""
+    window, weights = operands if isinstance(operands[0], Cells) else reversed(operands)
+    if isinstance(weights, Cells) or window.whole is None:
+        return None
+    return lambda kind, before: window.whole(kind, weights) if before is None else None
+
+
+def _reduced_whole(kind: str, eqn: JaxprEqn, cells: Cells) -> Any:
+    """The reduction of all cells of a window, where there is a better way than cell by cell."""
+    if cells.whole is None or len(eqn.params["axes"]) < len(cells.shape):
+        return None
+    found = cells.whole(kind, None)
+    return None if found is None else Cells(object_array((), lambda _: found))
 
 
 @_rule("select_n")
@@ -162,8 +183,11 @@ def _select(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     return Cells(object_array(which.shape, lambda index: columns[which[index]][index]))
 
 
-def _fold(operation: Callable[[Any, Any], Any]) -> Rule:
+def _fold(kind: str, operation: Callable[[Any, Any], Any]) -> Rule:
     def rule(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
+        whole = _reduced_whole(kind, eqn, operands[0])
+        if whole is not None:
+            return whole
         rows = _rows(operands[0].elements, eqn.params["axes"])
         if rows.shape[-1] == 0:
             return None
@@ -178,7 +202,7 @@ def _rows(array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
     return array.transpose([*kept, *axes]).reshape([array.shape[axis] for axis in kept] + [-1])
 
 
-def _extremum(larger: Callable[[Any, Any], Any]) -> Rule:
+def _extremum(kind: str, larger: Callable[[Any, Any], Any]) -> Rule:
     """The largest or smallest of many: where several are, they share its gradient, as in `jnp.max`."""
 
     @jax.custom_jvp
@@ -194,6 +218,9 @@ def _extremum(larger: Callable[[Any, Any], Any]) -> Rule:
         return result, lax.div(moved, functools.reduce(lax.add, here))
 
     def rule(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
+        whole = _reduced_whole(kind, eqn, operands[0])
+        if whole is not None:
+            return whole
         rows = _rows(operands[0].elements, eqn.params["axes"])
         if rows.shape[-1] == 0:
             return None
@@ -204,7 +231,7 @@ def _extremum(larger: Callable[[Any, Any], Any]) -> Rule:
     return rule
 
 
-_RULES["reduce_max"], _RULES["reduce_min"] = _extremum(lax.max), _extremum(lax.min)
+_RULES["reduce_max"], _RULES["reduce_min"] = _extremum("max", lax.max), _extremum("min", lax.min)
 
 for _name, _operation in {
     "sum": lax.add,
@@ -213,7 +240,7 @@ for _name, _operation in {
     "or": lax.bitwise_or,
     "xor": lax.bitwise_xor,
 }.items():
-    _RULES[f"reduce_{_name}"] = _fold(_operation)
+    _RULES[f"reduce_{_name}"] = _fold(_name, _operation)
 
 
 def _running(operation: Callable[[Any, Any], Any]) -> Rule:

@@ -21,8 +21,11 @@ from jax import lax
 from stencilx.boundary import Constant, Rule
 from stencilx.fields import FieldPlan
 from stencilx.regions import Box, Points
-from stencilx.walls import Sides, copying, face_shape, filled, ghost, ghost_runs
+from stencilx.walls import Sides, copying, face_shape, filled, ghost, ghost_runs, is_plain
 from stencilx.window import Offset
+
+MANY = 9
+"""Of more reads, all are slices of one copy of the field with its ghosts, which is then the cheapest way."""
 
 
 class Shifts:
@@ -41,22 +44,41 @@ class Shifts:
     def extended(self) -> Any:
         """The field with all ghosts that are read."""
         if self._extended is None:
-            counts = list(enumerate(self.ghosts))
-            places = [range(-before, self.array.shape[axis] + after) for axis, (before, after) in counts]
-            self._extended = self._placed(places, range(self.array.ndim))
+            self._extended = self._with_ghosts()
         return self._extended
+
+    def _with_ghosts(self) -> Any:
+        """One copy with ghosts of one constant, into which all others are written strip by strip."""
+        reached = [rule for sides, counts in zip(self.rules, self.ghosts) for rule, n in zip(sides, counts) if n]
+        filler: Any = next((rule.value for rule in reached if is_plain(rule)), 0)
+        array = lax.pad(self.array, jnp.asarray(filler, self.array.dtype), [(a, b, 0) for a, b in self.ghosts])
+        for axis, (counts, rules) in enumerate(zip(self.ghosts, self.rules)):
+            n = self.array.shape[axis]
+            for places, rule in zip((range(-counts[0], 0), range(n, n + counts[1])), rules):
+                if not places or (is_plain(rule) and rule.value is filler):
+                    continue
+                strip = [range(m) for m in self.array.shape]
+                strip[:axis] = [range(-a, m + b) for (a, b), m in zip(self.ghosts[:axis], self.array.shape)]
+                strip[axis] = places
+                starts = [p.start + before for p, (before, _) in zip(strip, self.ghosts)]
+                array = lax.dynamic_update_slice(array, self._gathered(strip), starts)
+        return array
 
     def _placed(self, places: Sequence[range], order: Iterable[int]) -> Any:
         """The field at some places on each axis, one axis after the other."""
         array, rules = self.array, list(self.rules)
         for axis in order:
             array = along(array, axis, places[axis], rules[axis])
-            copies = (copying(rules[axis][0]), copying(rules[axis][1]))
-            for other in range(self.array.ndim):
-                if other != axis and any(rule.VALUES for rule in rules[other]):
-                    low, high = (_moved(rule, axis, places[axis], copies) for rule in rules[other])
-                    rules[other] = (low, high)
+            self._move_values(rules, axis, places[axis])
         return array
+
+    def _move_values(self, rules: list[Sides], axis: int, places: range) -> None:
+        """Take the values of the other axes' rules at places along this one."""
+        copies = (copying(rules[axis][0]), copying(rules[axis][1]))
+        for other in range(self.array.ndim):
+            if other != axis and any(rule.VALUES for rule in rules[other]):
+                low, high = (_moved(rule, axis, places, copies) for rule in rules[other])
+                rules[other] = (low, high)
 
     def inner(self, axis: int, cells: range, tap: int) -> tuple[int, int]:
         """Which of the cells, first to one after the last, read no ghost but plain constants with a tap."""
@@ -70,20 +92,21 @@ class Shifts:
         places = [self.plan.geometry.positions(axis, r, o) for axis, (r, o) in enumerate(zip(cells, tap))]
         counts = [outside(p, n) for p, n in zip(places, self.array.shape)]
         rules = [rule for pair, sides in zip(counts, self.rules) for n, rule in zip(pair, sides) if n]
-        if all(map(_is_plain, rules)):
+        if all(map(_is_plain, rules)) and len(self.plan.reads) <= MANY:
             return self._padded(places, counts)
         if math.prod(map(len, cells)) * len(self.plan.reads) <= self.array.size:
-            return self._gathered(places, counts)
+            return self._gathered(places)
         shifted = [range(p.start + g[0], p.stop + g[0], p.step) for p, g in zip(places, self.ghosts)]
         return sliced(self.extended, shifted)
 
-    def _gathered(self, places: Sequence[range], counts: Sequence[tuple[int, int]]) -> Any:
+    def _gathered(self, places: Sequence[range]) -> Any:
         """A thin strip, put together axis by axis from slices: nothing larger is stored.
 
         The axes along which it is thin come first. Copies along one axis may be made before or after anything else:
         what lies over a face is copied with it. Constants and formulas along several keep the order of their axes, for
         the later one holds the corners.
         """
+        counts = (outside(p, n) for p, n in zip(places, self.array.shape))
         made = [any(n and not r.copies for n, r in zip(pair, sides)) for pair, sides in zip(counts, self.rules)]
         order: list[int] = []
         rest = list(range(len(places)))

@@ -8,7 +8,8 @@ the cells are cut into *bands* within which every read comes from one place:
 
 A band of many cells becomes a `lax.scan`. It carries only the slabs that are reached back to; reads of what lies ahead,
 of other bands and of fields that are not written are handed to it as inputs. `Slabs` says where reads come from at
-one level; when no walked axis is left, `_write_slab` evaluates the formulas on it.
+one level; when no walked axis is left, `_write_slab` evaluates the formulas on it. A schedule "associative" composes
+the steps of a band instead (`affine.py`).
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from stencilx.boundary import Constant
@@ -29,6 +31,7 @@ from stencilx.fields import FieldPlan, ghost_cells
 from stencilx.plan import Plan
 from stencilx.regions import Box, Points
 from stencilx.window import Offset, Window
+from stencilx_jax.affine import composed
 from stencilx_jax.jaxprs import as_function, parted
 from stencilx_jax.shifts import Shifts, along, replaced, sliced
 from stencilx_jax.trace import JaxFormula
@@ -73,6 +76,10 @@ class Sweep:
     inputs: Sequence[Sequence[Read]]
     uniform: Sequence[Sequence[Any]]
     fillings: Sequence[Any]
+
+    @property
+    def associative(self) -> bool:
+        return self.plan.schedule.name == "associative"
 
     def reads(self, owners: Iterable[int]) -> list[Read]:
         """The reads of updated fields in the regions that these assignments own."""
@@ -191,7 +198,7 @@ def _band(
     rows = {number: _rows(slabs.current[number], centres[number]) for number in slabs.current}
     fixed = {key: _rows(array, band) for key, array in slabs.fixed.items()}
     buffers = _buffers(slabs.current, fields, centres, back, level)
-    if level + 1 == axes == len(sweep.plan.grid) and len(boxes) == 1:
+    if level + 1 == axes == len(sweep.plan.grid) and len(boxes) == 1 and not sweep.associative:
         written = _scan_cells(sweep, Slabs(rows, given, fixed), boxes[0][0], back, buffers, len(band))
     else:
         written = _scan_slabs(sweep, level, axes, Slabs(rows, given, fixed), boxes, back, buffers, len(band))
@@ -248,7 +255,21 @@ def _scan_slabs(
     if length == 1:
         written = step(buffers, jax.tree.map(lambda array: array[0], slabs))[1]
         return {number: slab[None] for number, slab in written.items()}
+    if sweep.associative:
+        return composed(step, buffers, slabs, _reaching(sweep, level, boxes, back, slabs))
     return lax.scan(step, buffers, slabs)[1]
+
+
+def _reaching(
+    sweep: Sweep, level: int, boxes: Sequence[tuple[int, Box]], back: Collection[Read], slabs: Slabs
+) -> np.ndarray:
+    """The cells of a slab whose kernels reach back, for a sweep of one field."""
+    ((number, rows),) = slabs.current.items()
+    here = np.zeros(rows.shape[1:], bool)
+    for owner, box in boxes:
+        if any(read in back for read in sweep.reads([owner])):
+            here[np.ix_(*_centres(sweep.plan.fields[number], level + 1, box[level + 1 :]))] = True
+    return here
 
 
 def _scan_cells(
@@ -303,7 +324,9 @@ def _write_slab(sweep: Sweep, level: int, slabs: Slabs, boxes: Sequence[tuple[in
 
     def of_slab(number: int, slab: Any) -> Shifts:
         if id(slab) not in shifts:
-            shifts[id(slab)] = Shifts(plan.fields[number].behind(level), slab, plan.grid[level:])
+            shifts[id(slab)] = Shifts(
+                plan.fields[number].on_axes(range(level, len(plan.grid))), slab, plan.grid[level:]
+            )
         return shifts[id(slab)]
 
     new = dict(slabs.current)
@@ -337,8 +360,12 @@ def _vectorised(formula: JaxFormula, reads: Sequence[Any], uniform: Sequence[Any
 
 
 def _put_box(slab: Any, result: Any, f: FieldPlan, level: int, cells: Box) -> Any:
-    places = [f.geometry.positions(level + axis, r, 0) for axis, r in enumerate(cells)]
-    return replaced(slab, result, places)
+    return replaced(slab, result, _centres(f, level, cells))
+
+
+def _centres(f: FieldPlan, level: int, cells: Box) -> list[range]:
+    """Where a slab's cells are written."""
+    return [f.geometry.positions(level + axis, r, 0) for axis, r in enumerate(cells)]
 
 
 jax.tree_util.register_dataclass(Slabs, ["current", "others", "fixed"], [])

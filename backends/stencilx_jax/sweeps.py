@@ -1,4 +1,8 @@
-"""Sweeps on JAX: prepare what does not change, and run the schedule by nested scans or from tables."""
+"""Sweeps on JAX: prepare what does not change, and run the schedule by nested scans or from tables.
+
+Both know forward sweeps over arrays whose leading axes are walked along, so arrays are turned round and transposed
+before and after.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from stencilx.plan import Plan, forward
+from stencilx.plan import Plan, forward, permuted
 from stencilx_jax import map as maps
 from stencilx_jax import planes, sweep
 from stencilx_jax.map import Inputs
@@ -31,20 +35,30 @@ def run(plan: Plan, formulas: Sequence[JaxFormula], inputs: Inputs) -> list[Any]
     whole, beside = without_formulas(whole, arrays, inputs.walls)
     given = {sweep.filling(n): _filled(plan, n, value) for n, value in enumerate(inputs.fillings) if np.ndim(value)}
     fixed = _fixed(whole, arrays, inputs.walls) | beside | given
-    if plan.reverse:
-        whole = replace(whole, plan=forward(whole.plan), inputs=[list(map(_turned, reads)) for reads in whole.inputs])
-        arrays = [lax.rev(array, range(array.ndim)) for array in arrays]
-        fixed = {_turned(key): lax.rev(array, range(array.ndim)) for key, array in fixed.items()}
-    states = _scheduled(whole, arrays, fixed)
-    if plan.reverse:
-        states = [lax.rev(state, range(state.ndim)) for state in states]
+    turned = [[_turned_read(plan, read) for read in reads] for reads in whole.inputs]
+    whole = replace(whole, plan=permuted(forward(whole.plan)), inputs=turned)
+    arrays = [_turned(plan, array) for array in arrays]
+    fixed = {_turned_read(plan, key): _turned(plan, array) for key, array in fixed.items()}
+    states = [_turned_back(plan, state) for state in _scheduled(whole, arrays, fixed)]
     return [_result(plan, number, state) for number, state in zip(plan.updates, states)]
 
 
-def _turned(read: Read) -> Read:
-    """A read as it is called when all axes are turned round; what lies beside the fields keeps its name."""
+def _turned(plan: Plan, array: Any) -> Any:
+    """An array over all axes, as the forward sweep over permuted axes knows it."""
+    return lax.transpose(lax.rev(array, range(array.ndim)) if plan.reverse else array, plan.schedule.order)
+
+
+def _turned_read(plan: Plan, read: Read) -> Read:
+    """A read as that sweep calls it; what lies beside the fields keeps its name."""
     number, tap = read
-    return (number, tuple(-o for o in tap)) if number >= 0 else read
+    if number < 0:
+        return read
+    return number, tuple(-tap[axis] if plan.reverse else tap[axis] for axis in plan.schedule.order)
+
+
+def _turned_back(plan: Plan, array: Any) -> Any:
+    array = lax.transpose(array, tuple(np.argsort(plan.schedule.order).tolist()))
+    return lax.rev(array, range(array.ndim)) if plan.reverse else array
 
 
 def _scheduled(whole: Sweep, arrays: Sequence[Any], fixed: dict[Read, Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ from stencilx.errors import KernelError, line_of
 from stencilx.offsets import OffsetWindow, whole_window_hint, whole_window_message
 from stencilx.results import kernel_name
 from stencilx.window import Offset, Reads
+from stencilx_jax.boxes import WORTH_IT, Reduction, factors
 from stencilx_jax.jaxprs import ClosedJaxpr, hoisted, pruned, walk
 from stencilx_jax.scalars import Cells, evaluate, object_array, stacked
 
@@ -36,6 +37,10 @@ MANY_SLOTS = 4096
 """A known window of up to so many cells has a scalar for each from the start."""
 
 
+Read = tuple[int, Any]
+"""A field's number, and the offset that is read of it or the reduction of its window."""
+
+
 @dataclass(frozen=True, eq=False)
 class JaxFormula:
     """A traced kernel.
@@ -43,19 +48,21 @@ class JaxFormula:
     Attributes:
         kernel: the user's function.
         closed: the formula. Its inputs are what it reads (scalars, or whole windows), the parameters, the constants.
-        inputs: field and offset of each scalar read; None where it takes whole windows.
+        inputs: field and offset (or reduction) of each scalar read; None where it takes whole windows.
         constants: arrays that the kernel closes over.
         reads, tree, operations, reusable: as the `Formula` protocol says; the structure of the result.
+        boxed: the same with reductions of whole windows among its inputs, where it has such.
     """
 
     kernel: Callable[..., Any]
     closed: ClosedJaxpr
-    inputs: tuple[tuple[int, Offset], ...] | None
+    inputs: tuple[Read, ...] | None
     constants: tuple[Any, ...]
     reads: tuple[Reads, ...]
     tree: Any
     operations: int
     reusable: bool
+    boxed: JaxFormula | None = None
 
     def dtypes(self) -> list[Any]:
         """The dtype of each result; a Python number stands for one of a weak type."""
@@ -187,32 +194,60 @@ class _Recorder:
         return OffsetWindow(spec.field, spec.ndim, spec.window, spec.axis_names, read, stack)
 
     def _on_scalars(self, closed: ClosedJaxpr, abstract: Sequence[Any], reusable: bool) -> JaxFormula:
-        """The formula over single reads, and over no more of them than it needs."""
-        inputs: list[tuple[int, Offset]] = []
+        """The formula over single reads; beside it one over reductions of whole windows, if it has any."""
+        taps: list[Read] = []
         for number, spec in enumerate(self.windows):
-            taps = self.slot_of[number] if spec.relative else spec.window or ()
-            inputs.extend((number, offset) for offset in taps)
+            own = self.slot_of[number] if spec.relative else spec.window or ()
+            taps.extend((number, offset) for offset in own)
+        formula = self._over(closed, abstract, taps, None, reusable)
+        large = any(not s.relative and s.window and len(s.window) >= WORTH_IT for s in self.windows)
+        if large and any(eqn.primitive.name.startswith("reduce_") for eqn in walk(closed.jaxpr)):
+            reductions = _Reductions(self.windows)
+            boxed = self._over(closed, abstract, taps, reductions, reusable)
+            if reductions.used:
+                return replace(formula, boxed=boxed)
+        return formula
+
+    def _over(
+        self,
+        closed: ClosedJaxpr,
+        abstract: Sequence[Any],
+        taps: Sequence[Read],
+        reductions: _Reductions | None,
+        reusable: bool,
+    ) -> JaxFormula:
+        """The formula over scalars, and over no more of them than it needs."""
         fixed, traced = _sorted_constants(closed)
 
-        def on_scalars(scalars: Sequence[Any], dynamic: Sequence[Any], constants: Sequence[Any]) -> list[Any]:
+        def on_scalars(
+            scalars: Sequence[Any], boxes: Sequence[Any], dynamic: Sequence[Any], constants: Sequence[Any]
+        ) -> list[Any]:
             waiting = iter(scalars)
             operands: list[Any] = []
+            if reductions:
+                reductions.start(boxes, zip(constants, (closed.consts[place] for place in traced)))
             for number, spec in enumerate(self.windows):
                 if spec.relative:
                     given = [Cells(object_array((), lambda _: next(waiting))) for _ in self.slot_of[number]]
                     operands += given + [None] * (len(abstract[number]) - len(given))
                 elif spec.window:
-                    operands.append(Cells(object_array(spec.window.size, lambda _: next(waiting))))
+                    whole = reductions.of(number) if reductions else None
+                    operands.append(Cells(object_array(spec.window.size, lambda _: next(waiting)), whole))
             known = dict(zip(traced, constants)) | fixed
             body = ClosedJaxpr(closed.jaxpr, [known[place] for place in range(len(closed.consts))])
             return [stacked(result) for result in evaluate(body, [*operands, *dynamic])]
 
-        scalars = [jax.ShapeDtypeStruct((), self.dtypes[number]) for number, _ in inputs]
+        scalars = [jax.ShapeDtypeStruct((), self.dtypes[number]) for number, _ in taps]
+        boxes = [jax.ShapeDtypeStruct((), self.dtypes[number]) for number in reductions.slots] if reductions else []
         constants = [closed.consts[place] for place in traced]
-        formula = jax.make_jaxpr(on_scalars)(scalars, self.parameters.dynamic, constants)
-        formula, left = pruned(formula, len(inputs))
+        formula = jax.make_jaxpr(on_scalars)(scalars, boxes, self.parameters.dynamic, constants)
+        formula, left = pruned(formula, len(scalars) + len(boxes))
+        inputs: list[Read] = [*taps, *(reductions.found if reductions else [])]
         inputs = [inputs[place] for place in left]
-        reads = tuple(tuple(sorted(o for n, o in inputs if n == number)) for number in range(len(self.windows)))
+        reads = tuple(
+            tuple(sorted(o for n, o in inputs if n == number and not isinstance(o, Reduction)))
+            for number in range(len(self.windows))
+        )
         return JaxFormula(
             self.kernel, formula, tuple(inputs), tuple(constants), reads, self.tree, operations(formula), reusable
         )
@@ -228,6 +263,48 @@ class _Recorder:
         body = hoisted(closed)
         reads = tuple(spec.window or () for spec in self.windows)
         return JaxFormula(self.kernel, body, None, tuple(closed.consts), reads, self.tree, operations(body), reusable)
+
+
+class _Reductions:
+    """Scalars that stand for reductions of whole windows, handed out as the walk over a kernel asks for them."""
+
+    EACH = 16
+    """So many for each field: what is beyond is reduced cell by cell."""
+
+    def __init__(self, windows: Sequence[WindowSpec]) -> None:
+        self.windows = windows
+        large = [n for n, s in enumerate(windows) if not s.relative and s.window and len(s.window) >= WORTH_IT]
+        self.slots = [number for number in large for _ in range(self.EACH)]
+        self.found: list[Read] = [(number, None) for number in self.slots]
+        self.used = False
+
+    def start(self, scalars: Sequence[Any], constants: Iterable[tuple[Any, Any]]) -> None:
+        """Begin a walk.
+
+        Args:
+            scalars: one for each slot.
+            constants: what stands for a constant in the walk, and the constant.
+        """
+        self._scalars = scalars
+        self._constants = {id(traced): value for traced, value in constants if not isinstance(value, Tracer)}
+
+    def of(self, number: int) -> Callable[[str, Any], Any] | None:
+        return (lambda kind, weights: self._take(number, kind, weights)) if number in self.slots else None
+
+    def _take(self, number: int, kind: str, weights: Any) -> Any:
+        """The scalar for a reduction of that field's window; None where that is no better than cell by cell."""
+        vectors: tuple[np.ndarray, ...] | None = ()
+        if weights is not None:
+            constant = self._constants.get(id(weights))
+            vectors = None if constant is None else factors(np.asarray(constant))
+        if kind not in ("max", "min", "sum") or vectors is None or (vectors and kind != "sum"):
+            return None
+        slot = next((n for n, read in enumerate(self.found) if read == (number, None)), None)
+        if slot is None:
+            return None
+        self.found[slot] = (number, Reduction(kind, vectors))
+        self.used = True
+        return self._scalars[slot]
 
 
 def _sorted_constants(closed: ClosedJaxpr) -> tuple[dict[int, Any], list[int]]:

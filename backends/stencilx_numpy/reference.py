@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stencilx.backend import Arguments, Leaf, Runner, WindowSpec, trial_reads
+from stencilx.backend import Arguments, Leaf, Loop, Runner, WindowSpec, step_by_step, trial_reads
 from stencilx.boundary import (
     Constant,
     Dirichlet,
@@ -70,7 +70,7 @@ class NumpyBackend:
 
     name = "numpy"
 
-    def as_field(self, value: Any) -> np.ndarray:
+    def as_field(self, value: Any, like: Any = None) -> np.ndarray:
         return np.asarray(value)
 
     def signature(self, arguments: Arguments) -> Hashable:
@@ -79,6 +79,10 @@ class NumpyBackend:
 
     def joined(self, array: np.ndarray, joins: Sequence[Any]) -> np.dtype:
         return _dtype(array, joins)
+
+    def where(self, condition: Any, tree: Any, other: Any) -> Any:
+        leaves, structure = flatten(tree)
+        return unflatten(structure, [leaf if condition else _like(leaf, other) for leaf in leaves])
 
     def trace(self, kernel: Callable[..., Any], windows: Sequence[WindowSpec], arguments: Arguments) -> Looked:
         # what is kept in a cache must not keep the first call's fields alive: their dtypes are all that is asked for
@@ -96,8 +100,21 @@ class NumpyBackend:
     def output(self, plan: Plan, formulas: Sequence[Looked], arguments: Arguments) -> tuple[Leaf, ...] | None:
         return None
 
+    def loop(self, step: Callable[[Any], Any], donate: bool) -> Loop:
+        return step_by_step(step)
+
     def runner(self, plan: Plan, formulas: Sequence[Looked]) -> Runner:
         return lambda arguments, out: into(_run(plan, formulas, arguments), out)
+
+
+def _like(leaf: Any, other: Any) -> Any:
+    """A value in the shape of a leaf, and in its dtype if it is a plain number."""
+    if isinstance(leaf, OffsetWindow):
+        return leaf  # an error of its own
+    if isinstance(leaf, (bool, int, float, complex)):
+        return type(leaf)(other)
+    dtype = np.asarray(leaf).dtype if isinstance(other, int) else np.result_type(leaf, other)
+    return np.full(np.shape(leaf), other, dtype)[()]
 
 
 def _dtype(array: np.ndarray, joins: Sequence[Any]) -> np.dtype:
@@ -204,14 +221,13 @@ def _call(looked: Looked, plan: Plan, fields: Sequence[_Field], arguments: Argum
 
 def _view(spec: WindowSpec, field: _Field, cell: Index) -> Any:
     """What the kernel sees of one field: an array, or an object to be indexed by offset."""
-    window = field.plan.window
     if not spec.relative:
-        return _cut(field, cell, _taps(window))
+        return _cut(field, cell, _taps(field.plan.window))
 
     def read(offset: Offset) -> Any:
         return _cut(field, cell, [range(o, o + 1) for o in offset]).reshape(())[()]
 
-    return _relative_view(spec, window, read)
+    return _relative_view(spec, field.plan.covered, read)
 
 
 def _taps(window: Window) -> list[range]:

@@ -162,3 +162,33 @@ def test_every_schedule_gives_the_reference_up_to_rounding(sweep: Sweep) -> None
     for got, expected in zip(*found, strict=True):
         assert got.dtype == expected.dtype
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10 * max(1, np.abs(expected).max(initial=0)))
+
+
+def recurrent(axis: int) -> Callable[..., Kernel]:
+    """Kernels that read the cells on both sides along one axis, one of which is new; of the other field anything."""
+
+    def make(reads: Sequence[tuple[int, Offset]], results: int, flavour: int) -> Kernel:
+        def kernel(*views: Any) -> Any:
+            ndim, total = views[0].ndim, 0.3 * (flavour + 1)
+            for field, offset in [(0, (0,) * ndim), *(read for read in reads if read[0])]:
+                total = total + (0.4 - 0.3 * flavour) * views[field][offset]
+            for sign in (-1, 1):
+                total = total + (0.2 + 0.1 * sign) * views[0][tuple(sign * (a == axis % ndim) for a in range(ndim))]
+            return total if results == 1 else (total, total)
+
+        return kernel
+
+    return make
+
+
+@SETTINGS
+@given(st.sampled_from([0, -1]).flatmap(lambda axis: sweeps(recurrent(axis))))
+def test_associative_gives_the_reference_up_to_rounding(sweep: Sweep) -> None:
+    stencil = sweep.stencil(backend="jax", schedule="associative")
+    try:
+        event(f"{stencil.explain(*sweep.arrays).plan.schedule.axes} axes")
+    except sx.ScheduleError:
+        event("refused")
+        return
+    expected = sweep.stencil(backend="numpy")(*sweep.arrays)
+    np.testing.assert_allclose(stencil(*sweep.arrays), expected, rtol=1e-10, atol=1e-10)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,10 +27,10 @@ from stencilx.boundary import (
     Symmetric,
     Wrap,
 )
-from stencilx.dependence import Carried, Schedule, carried_reads, direction, schedule
+from stencilx.dependence import Dependence, Schedule, dependences, direction, schedule
 from stencilx.errors import ScheduleError
 from stencilx.fields import FieldPlan, plan_field
-from stencilx.plan import Plan, forward
+from stencilx.plan import Plan, forward, permuted
 from stencilx.regions import Frame, Points, parts
 from stencilx.walls import Sides
 from stencilx.window import Geometry, Offset, Window, reach
@@ -110,35 +110,40 @@ def ghost_sources(rule: Rule, place: int, n: int) -> set[int]:
     return set().union(*(ghost_sources(rule, j, n) for j in moved))  # a mirror that runs out of cells turns round
 
 
-def sources(f: FieldPlan, place: Offset) -> set[Offset]:
-    """The cells of the array that a place is made from. Later axes hold the corners."""
+def source(f: FieldPlan, place: Offset, order: Sequence[int] | None = None) -> set[Offset] | Constant:
+    """The cells of the array that a place is made from; or the constant there. Later axes hold the corners."""
     found = {tuple(place)}
-    for axis in reversed(range(len(place))):
+    for axis in reversed(order or range(len(place))):
         rule = f.rules[axis][0 if place[axis] < 0 else 1]
         made_of = ghost_sources(rule, place[axis], f.shape[axis])
+        if not made_of:
+            assert isinstance(rule, Constant)
+            return rule
         found = {(*p[:axis], i, *p[axis + 1 :]) for p in found for i in made_of}
     return found
 
 
-def brute_force(f: FieldPlan, reverse: bool = False) -> set[tuple[Offset, Offset]]:
-    """Offset (in cells of the array) and distance (in cells of the grid) of each carried read."""
-    grid = f.geometry.grid
-    cells = list(np.ndindex(*grid))
+def pairs(f: FieldPlan) -> Iterator[tuple[Offset, Offset, Offset]]:
+    """The cells that read what some cell writes: offset (in cells of the array), reader and writer."""
+    cells = list(np.ndindex(*f.geometry.grid))
     writer = {centre(f, cell): cell for cell in cells}
-    found = set()
     for cell, tap in itertools.product(cells, f.reads):
-        for by in filter(None, map(writer.get, sources(f, place_read(f, cell, tap)))):
-            if by > cell if reverse else by < cell:
-                offset = tuple(t * d for t, d in zip(tap, f.geometry.dilation, strict=True))
-                found.add((offset, tuple(b - c for b, c in zip(by, cell, strict=True))))
-    return found
+        made_of = source(f, place_read(f, cell, tap))
+        for by in () if isinstance(made_of, Constant) else filter(None, map(writer.get, made_of)):
+            yield tuple(t * d for t, d in zip(tap, f.geometry.dilation, strict=True)), cell, by
+
+
+def brute_force(f: FieldPlan, reverse: bool = False) -> set[tuple[Offset, Offset]]:
+    """Offset and distance (in cells of the grid) of each carried read."""
+    new = ((offset, cell, by) for offset, cell, by in pairs(f) if (by > cell if reverse else by < cell))
+    return {(offset, tuple(b - c for b, c in zip(by, cell, strict=True))) for offset, cell, by in new}
 
 
 def found_by(f: FieldPlan, reverse: bool = False) -> set[tuple[Offset, Offset]]:
-    reads = list(carried_reads(f, f.geometry.grid, reverse))
+    reads = list(dependences(f, f.geometry.grid))
     assert len(reads) == len(set(reads))
     assert {read.field for read in reads} <= {f.name}
-    return {(read.offset, read.distance) for read in reads}
+    return {(read.offset, read.distance) for read in reads if read.carried(reverse)}
 
 
 def shortest(rule: Rule) -> int:
@@ -169,6 +174,13 @@ def fields(draw: st.DrawFn, centred: bool = True, rules_of: Sequence[Rule] = (*R
 
 
 # Carried reads
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(fields())
+def test_distances_are_those_of_brute_force(f: FieldPlan) -> None:
+    expected = {(offset, tuple(b - c for b, c in zip(by, cell, strict=True))) for offset, cell, by in pairs(f)}
+    assert {(read.offset, read.distance) for read in dependences(f, f.geometry.grid)} == expected
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -256,8 +268,8 @@ def test_whole_windows_read_each_of_their_taps() -> None:
 
 
 def test_a_carried_read_prints_as_it_is_written() -> None:
-    assert str(Carried("h", (-1, 2), (-1, 2))) == "h[-1, 2]"
-    assert str(next(carried_reads(make((7,), [(-1,)], dilation=[2], name="v"), (7,), False))) == "v[-2]"
+    assert str(Dependence("h", (-1, 2), (-1, 2))) == "h[-1, 2]"
+    assert str(next(dependences(make((7,), [(-1,)], dilation=[2], name="v"), (7,)))) == "v[-2]"
 
 
 # Schedules
@@ -276,7 +288,10 @@ def chosen(reads: Sequence[Offset], asked: str = "auto", reverse: bool = False, 
         ([(0, 0), RIGHT, DOWN], "parallel", 0, "no read sees what the sweep has written"),
         ([UP], "rows", 1, "u[-1, 0] sees new values, all of them from earlier along axis 0"),
         ([UP, (-1, 1)], "rows", 1, "u[-1, 0] and u[-1, 1] see new values, all of them from earlier along axis 0"),
-        ([LEFT, RIGHT], "cells", 2, "u[0, -1] sees new values"),
+        ([LEFT, RIGHT], "rows", 1, "u[0, -1] sees new values, all of them from earlier along axis 1"),
+        ([LEFT, (1, 0), (1, 1)], "rows", 1, "u[0, -1] sees new values, all of them from earlier along axis 1"),
+        ([LEFT, (1, -1)], "cells", 2, "u[0, -1] sees new values"),
+        ([(-1, -1), (1, 0)], "rows", 1, "u[-1, -1] sees new values, all of them from earlier along axis 0"),
         ([UP, LEFT, RIGHT], "cells", 2, "u[-1, 0] and u[0, -1] see new values"),
         (
             [UP, LEFT, (-1, 1), (-1, -1)],
@@ -300,16 +315,108 @@ def test_schedules_of_a_plane(reads: list[Offset], name: str, axes: int, reason:
 def test_rows_walk_along_as_many_axes_as_they_must() -> None:
     found = chosen([(0, -1, 1), (-1, 0, 0), (0, 0, 1)], shape=(3, 4, 5))
     assert (found.name, found.axes) == ("rows", 2)
-    assert found.reason == "u[-1, 0, 0] and u[0, -1, 1] see new values, all of them from earlier along the first 2 axes"
+    assert found.reason == "u[-1, 0, 0] and u[0, -1, 1] see new values, all of them from earlier along axes 0 and 1"
     assert chosen([(-1, 1, -1)], shape=(3, 4, 5)).axes == 1
-    assert chosen([(-1, 1, -1), (0, 0, -1)], shape=(3, 4, 5)).name == "cells"
+    assert chosen([(-1, 1, 0), (0, 0, -1), (0, -1, 0)], shape=(3, 4, 5)).name == "cells"
 
 
 def test_a_wall_that_wraps_may_forbid_rows() -> None:
     wraps = [(ZERO, ZERO), (Wrap(), Wrap())]
     assert chosen([RIGHT]).name == "parallel"
-    assert chosen([RIGHT], rules=wraps).name == "cells"
+    assert chosen([RIGHT], rules=wraps).order == (1, 0)
+    assert chosen([RIGHT, (1, -1)], rules=wraps).name == "cells"
     assert chosen([DOWN], rules=wraps[::-1]).name == "rows"
+
+
+@pytest.mark.parametrize(
+    ("reads", "axes", "order"),
+    [
+        ([(0, -1, 0)], 1, (1, 0, 2)),
+        ([(0, 0, -1)], 1, (2, 0, 1)),
+        ([(0, 0, -1), (-1, 0, 0)], 2, (0, 2, 1)),
+        ([(0, 0, -1), (0, -1, 0)], 2, (1, 2, 0)),
+        ([(0, 0, -1), (0, -1, 1)], 2, (1, 2, 0)),
+        ([(0, -1, -1)], 1, (1, 0, 2)),
+        ([(-1, 1, -1), (0, 0, -1)], 1, (2, 0, 1)),
+        ([(0, -1, -1), (1, -1, 0)], 1, (2, 0, 1)),  # along axis 1 what must be old would be new
+        ([(0, -1, 0), (1, -1, 0)], 2, (0, 1, 2)),
+        ([(0, 0, -1), (0, -1, 0), (-1, 0, 0)], 3, (0, 1, 2)),
+        ([(0, 0, 1)], 0, (0, 1, 2)),
+    ],
+)
+def test_as_few_axes_as_may_be_are_walked_along(reads: list[Offset], axes: int, order: tuple[int, ...]) -> None:
+    found = chosen(reads, shape=(3, 4, 5))
+    assert (found.axes, found.order) == (axes, order)
+    backwards = chosen([tuple(-o for o in offset) for offset in reads], shape=(3, 4, 5), reverse=True)
+    assert (backwards.axes, backwards.order) == (axes, order)
+
+
+def test_the_reason_names_the_axes_that_are_walked_along() -> None:
+    assert chosen([(0, 0, -1), (-1, 0, 0)], shape=(3, 4, 5)).reason == (
+        "u[-1, 0, 0] and u[0, 0, -1] see new values, all of them from earlier along axes 0 and 2"
+    )
+    assert chosen([LEFT], "rows").order == (1, 0)
+
+
+ONE = Constant(1)
+FORMULA = Dirichlet(1.0)  # neither a number nor a copy
+
+
+@pytest.mark.parametrize(
+    ("rules", "reads", "order"),
+    [
+        ([(ZERO, ZERO), (ZERO, ZERO)], [(1, 1)], (1, 0)),
+        ([(ONE, ZERO), (ZERO, ONE)], [(1, 1)], (0, 1)),
+        ([(ONE, ZERO), (ONE, ZERO)], [(1, 1)], (1, 0)),  # they differ in corners that are not read
+        ([(ONE, ZERO), (ZERO, ONE)], [RIGHT, DOWN], (1, 0)),  # no corner is read
+        ([(Wrap(), Edge()), (ZERO, ONE)], [(1, 1)], (1, 0)),
+        ([(ONE, ONE), (Edge(), Edge())], [(1, 1)], (1, 0)),
+        ([(Edge(), Edge()), (Reflect(), Symmetric())], [(1, 1)], (1, 0)),
+        ([(ZERO, FORMULA), (ZERO, ZERO)], [(1, 1)], (0, 1)),
+        ([(ZERO, FORMULA), (ZERO, Edge())], [(1, 1)], (0, 1)),
+        ([(ZERO, FORMULA), (ZERO, FORMULA)], [(1, 1)], (0, 1)),
+        ([(FORMULA, ZERO), (ZERO, ZERO)], [(1, 1)], (1, 0)),
+    ],
+    ids=str,
+)
+def test_axes_are_permuted_only_where_corners_stay(rules: Any, reads: list[Offset], order: tuple[int, ...]) -> None:
+    found = chosen([LEFT, *reads], rules=rules)
+    assert (found.order, found.name) == (order, "rows" if order == (1, 0) else "cells")
+
+
+def test_corners_of_fields_that_are_not_written_count_too() -> None:
+    u, h = make((3, 5), [LEFT]), make((3, 5), [(1, 1)], [(ONE, ONE), (ZERO, ZERO)], name="h")
+    assert schedule("auto", [u, h], (0,), (3, 5), False).name == "cells"
+    assert schedule("auto", [u, replace(h, reads=Window((0, 0), (1, 1)))], (0,), (3, 5), False).name == "cells"
+    assert schedule("auto", [u, replace(h, reads=Window((0, 0), (0, 1)))], (0,), (3, 5), False).name == "rows"
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(fields(), st.booleans())
+def test_walked_axes_keep_every_reader_and_writer_in_order(f: FieldPlan, reverse: bool) -> None:
+    ndim, grid = len(f.shape), f.geometry.grid
+    found = schedule("auto", [f], (0,), grid, reverse)
+    fewer = [axes for count in range(ndim) for axes in itertools.combinations(range(ndim), count)]
+    walked = found.order[: found.axes]
+    assert sorted(found.order) == list(range(ndim))
+    assert found.order[found.axes :] == tuple(sorted(found.order[found.axes :]))
+    fitting = [axes for axes in fewer if keeps_order(f, axes, reverse)]
+    assert walked in [*fitting, tuple(range(ndim))]
+    for cell, tap in itertools.product(np.ndindex(*grid), f.reads):
+        place = place_read(f, cell, tap)
+        assert source(f, place, found.order) == source(f, place)
+    if len({rule for sides in f.rules for rule in sides if rule not in (*COPIES, Wrap(shared=True))}) < 2:
+        assert walked == [*fitting, tuple(range(ndim))][0]
+
+
+def keeps_order(f: FieldPlan, walked: Sequence[int], reverse: bool) -> bool:
+    """Whether all that is new is written in an earlier step, and all that is old in none."""
+    for _, cell, by in pairs(f):
+        here, there = ([i[axis] for axis in walked] for i in (cell, by))
+        new, earlier = (by > cell, there > here) if reverse else (by < cell, there < here)
+        if new != earlier:
+            return False
+    return True
 
 
 def test_a_name_counts_once_in_the_reason_whatever_its_distances() -> None:
@@ -325,11 +432,35 @@ def test_in_reverse_what_lies_behind_is_new() -> None:
     assert (found.name, found.direction) == ("cells", (1, 1))
 
 
-@pytest.mark.parametrize("asked", ["rows", "cells", "wavefront"])
-def test_a_dearer_schedule_may_be_asked_for(asked: str) -> None:
+@pytest.mark.parametrize(("asked", "axes"), [("rows", 1), ("cells", 2), ("wavefront", 2), ("associative", 0)])
+def test_a_dearer_schedule_may_be_asked_for(asked: str, axes: int) -> None:
     found = chosen([RIGHT], asked)
     assert (found.name, found.reason, found.automatic) == (asked, "asked for; no read is carried", False)
-    assert found.axes == (1 if asked == "rows" else 2)
+    assert (found.axes, found.order) == (axes, (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("reads", "keywords", "order"),
+    [
+        ([(-1,), (0,), (2,)], {"shape": (7,)}, (0,)),
+        ([(-2,), (1,)], {"shape": (7,), "strides": [2]}, (0,)),
+        ([UP, RIGHT, DOWN, (0, 0)], {}, (0, 1)),
+        ([LEFT, RIGHT, DOWN, (1, 1)], {}, (1, 0)),
+        ([(0, -1, 0), (1, 0, 1)], {"shape": (3, 4, 5)}, (1, 0, 2)),
+        ([RIGHT, UP], {"reverse": True}, (1, 0)),
+        ([DOWN, (-1, 1)], {"reverse": True}, (0, 1)),
+        ([UP, (-1, 1)], {"shape": (3, 1), "rules": [(ZERO, ZERO), (ZERO, Edge())]}, (0, 1)),
+    ],
+)
+def test_associative(reads: list[Offset], keywords: dict[str, Any], order: tuple[int, ...]) -> None:
+    found = chosen(reads, "associative", **keywords)
+    assert (found.name, found.axes, found.order, found.automatic) == ("associative", 1, order, False)
+    assert f"the value just before along axis {order[0]}" in found.reason
+    assert chosen(reads, **keywords).name != "associative"
+
+
+def test_the_reason_of_an_associative_schedule() -> None:
+    assert chosen([LEFT], "associative").reason == "asked for; u[0, -1] sees the value just before along axis 1"
 
 
 def test_the_reason_of_a_wavefront_names_its_direction() -> None:
@@ -350,14 +481,12 @@ def test_only_updated_fields_carry() -> None:
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(fields(), st.booleans())
-def test_the_schedule_follows_from_the_carried_reads(f: FieldPlan, reverse: bool) -> None:
-    grid = f.geometry.grid
-    distances = [distance for _, distance in brute_force(f, reverse)]
-    depth = max((next(axis for axis, d in enumerate(v) if d) + 1 for v in distances), default=0)
-    found = schedule("auto", [f], (0,), grid, reverse)
-    assert found.name == ("parallel" if not depth else "rows" if depth < len(grid) else "cells")
-    assert found.axes == depth
-    assert {(read.offset, read.distance) for read in found.carried} == brute_force(f, reverse)
+def test_the_schedule_follows_from_the_reads(f: FieldPlan, reverse: bool) -> None:
+    found = schedule("auto", [f], (0,), f.geometry.grid, reverse)
+    carried = {(read.offset, read.distance) for read in found.carried}
+    assert carried == brute_force(f, reverse)
+    assert (found.name == "parallel") == (found.axes == 0) == (not carried)
+    assert (found.name == "cells") == (found.axes == len(f.shape))
 
 
 # Errors, word by word
@@ -371,7 +500,8 @@ def error(reads: Sequence[Offset], asked: str, **keywords: Any) -> str:
 
 
 NO_ROW = "there is no schedule 'row'.\nHint: did you mean 'rows'?"
-NO_COLUMN = "there is no schedule 'diagonal'.\nHint: choose one of 'auto', 'cells', 'parallel', 'rows', 'wavefront'."
+NO_COLUMN = "there is no schedule 'diagonal'.\nHint: choose one of 'associative', 'auto', 'cells', 'parallel', \
+'rows', 'wavefront'."
 
 
 @pytest.mark.parametrize(("asked", "text"), [("row", NO_ROW), ("diagonal", NO_COLUMN)])
@@ -426,7 +556,7 @@ def test_parallel_is_refused_where_a_read_is_carried(reads: list[Offset], keywor
             "(0, -1) cells away.\nHint: the cheapest schedule here is 'cells', which 'auto' takes.",
         ),
         (
-            [RIGHT],
+            [RIGHT, (1, -1)],
             {"rules": [(ZERO, ZERO), (ZERO, Wrap())], "name": "h"},
             "schedule 'rows' would change the numbers: h[0, 1] reads what is written in the same row, "
             "(0, -4) cells away.\nHint: the cheapest schedule here is 'cells', which 'auto' takes.",
@@ -437,6 +567,71 @@ def test_parallel_is_refused_where_a_read_is_carried(reads: list[Offset], keywor
 )
 def test_rows_are_refused(reads: list[Offset], keywords: dict[str, Any], text: str) -> None:
     assert error(reads, "rows", **keywords) == text
+
+
+NEXT = "schedule 'associative' takes one value from each cell to the next along one axis, and here "
+
+
+@pytest.mark.parametrize(
+    ("reads", "keywords", "text", "cheapest"),
+    [
+        ([(-2,), (-1,)], {"shape": (7,)}, "u[-2] reads what is written (-2) cells away", "cells"),
+        ([(-3,), (0,)], {"shape": (7,), "name": "y"}, "y[-3] reads what is written (-3) cells away", "cells"),
+        (
+            [UP, LEFT],
+            {},
+            "u[0, -1] reads what is written (0, -1) cells away, and u[-1, 0] what is written (-1, 0) cells away",
+            "cells",
+        ),
+        ([(-1, 1)], {}, "u[-1, 1] reads what is written (-1, 1) cells away", "rows"),
+        (
+            [UP, (-1, 1)],
+            {},
+            "u[-1, 1] reads what is written (-1, 1) cells away, and u[-1, 0] what is written (-1, 0) cells away",
+            "rows",
+        ),
+        (
+            [(1,), (2,)],
+            {"shape": (7,), "reverse": True},
+            "u[2] reads what is written (2) cells away, and u[1] what is written (1) cells away",
+            "cells",
+        ),
+        ([LEFT, (1, -1)], {}, "u[1, -1] reads an old value, which along axis 1 alone is new", "cells"),
+        (
+            [LEFT, (1, 1)],
+            {"rules": [(ONE, ONE), (ZERO, ZERO)]},
+            "axis 1 would come first, which changes what lies beyond the corners",
+            "cells",
+        ),
+    ],
+)
+def test_associative_is_refused(reads: list[Offset], keywords: dict[str, Any], text: str, cheapest: str) -> None:
+    hint = f"\nHint: the cheapest schedule here is {cheapest!r}, which 'auto' takes."
+    assert error(reads, "associative", **keywords) == f"{NEXT}{text}.{hint}"
+
+
+def test_associative_is_refused_for_two_fields() -> None:
+    u, h = make((3, 5), [UP]), make((3, 5), [RIGHT], name="h")
+    with pytest.raises(ScheduleError) as info:
+        schedule("associative", [u, h], (0, 1), (3, 5), False)
+    assert str(info.value) == (
+        f"{NEXT}u and h are updated together.\nHint: the cheapest schedule here is 'rows', which 'auto' takes."
+    )
+    assert schedule("associative", [u, h], (0,), (3, 5), False).axes == 1
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(fields(), st.booleans())
+def test_associative_takes_from_the_cell_before_alone(f: FieldPlan, reverse: bool) -> None:
+    grid, ndim = f.geometry.grid, len(f.shape)
+    try:
+        found = schedule("associative", [f], (0,), grid, reverse)
+    except ScheduleError:
+        return
+    steps = {tuple((1 if reverse else -1) * (a == axis) for a in range(ndim)) for axis in found.order[: found.axes]}
+    assert {distance for _, distance in brute_force(f, reverse)} == steps
+    assert len(steps) <= 1
+    assert keeps_order(f, found.order[: found.axes], reverse)
 
 
 def test_a_stencil_says_the_same() -> None:
@@ -450,10 +645,9 @@ def test_a_stencil_says_the_same() -> None:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(fields(), st.booleans())
 def test_a_schedule_is_refused_only_where_it_would_change_the_numbers(f: FieldPlan, reverse: bool) -> None:
-    grid = f.geometry.grid
-    distances = [distance for _, distance in brute_force(f, reverse)]
-    in_a_row = [d for d in distances if not any(d[:-1])]
-    for asked, forbidden in (("parallel", bool(distances)), ("rows", bool(in_a_row) or len(grid) == 1)):
+    grid, carried = f.geometry.grid, brute_force(f, reverse)
+    cells = schedule("auto", [f], (0,), grid, reverse).name == "cells"
+    for asked, forbidden in (("parallel", bool(carried)), ("rows", cells or len(grid) == 1)):
         if forbidden:
             with pytest.raises(ScheduleError):
                 schedule(asked, [f], (0,), grid, reverse)
@@ -519,11 +713,11 @@ def test_sources_are_those_of_numpy_pad(f: FieldPlan) -> None:
         number, constants = f.sources(tap, f.geometry.grid)
         assert number.shape == f.geometry.grid
         for cell in np.ndindex(*f.geometry.grid):
-            place = place_read(f, cell, tap)
-            if expected := sources(f, place):
-                assert number[cell] == np.ravel_multi_index(*expected, f.shape)
+            expected = source(f, place_read(f, cell, tap))
+            if isinstance(expected, Constant):
+                assert constants[-1 - number[cell]] == expected.value
             else:
-                assert constants[-1 - number[cell]] == constant_at(f, place).value
+                assert number[cell] == np.ravel_multi_index(*expected, f.shape)
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -537,16 +731,11 @@ def test_sources_tell_formulas_from_copies(f: FieldPlan) -> None:
             rules = [f.rules[axis][0 if i < 0 else 1] for axis, i in enumerate(place) if not 0 <= i < f.shape[axis]]
             last = next((rule for rule in reversed(rules) if rule not in (*COPIES, Wrap(shared=True))), None)
             if last is None:
-                assert number[cell] == np.ravel_multi_index(*sources(f, place), f.shape)
+                (only,) = source(f, place)
+                assert number[cell] == np.ravel_multi_index(only, f.shape)
             else:
                 known = last.value if last in CONSTANTS[:2] else None
                 assert constants[-1 - number[cell]] == known
-
-
-def constant_at(f: FieldPlan, place: Offset) -> Constant:
-    """The constant outside: that of the axis which is extended last."""
-    rules = [f.rules[axis][0 if i < 0 else 1] for axis, i in enumerate(place) if not 0 <= i < f.shape[axis]]
-    return next(rule for rule in reversed(rules) if isinstance(rule, Constant))
 
 
 def test_sources_of_a_corner() -> None:
@@ -635,6 +824,40 @@ def test_points_of_a_region_are_turned_round_in_order() -> None:
     points = forward(plan).parts[1].cells
     assert isinstance(points, Points)
     assert [index.tolist() for index in points.index] == [[0, 1, 2], [2, 3, 4]]
+
+
+# Plans with their axes permuted
+
+
+def sweep_of(f: FieldPlan, order: tuple[int, ...], key: Any = ...) -> Plan:
+    return replace(plan_of(f, key), schedule=Schedule("rows", "", 1, order), reverse=False)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(fields(), st.randoms(use_true_random=False))
+def test_permuted_each_cell_reads_the_same_places(f: FieldPlan, random: Any) -> None:
+    order = tuple(random.sample(range(len(f.shape)), len(f.shape)))
+    plan = sweep_of(f, order)
+    turned = permuted(plan)
+    g = turned.fields[0]
+    assert turned.grid == g.geometry.grid == tuple(plan.grid[axis] for axis in order)
+    assert g.rules == tuple(f.rules[axis] for axis in order)
+    assert g.reads == tuple(sorted(tuple(tap[axis] for axis in order) for tap in f.reads))
+    assert g.ghosts == g.geometry.ghosts(g.window, turned.grid)
+    for new, axis in enumerate(order):
+        for cell, tap in itertools.product(range(plan.grid[axis]), {tap[axis] for tap in f.reads}):
+            assert g.geometry.position(new, cell, tap) == f.geometry.position(axis, cell, tap)
+    whole = permuted(replace(plan, fields=(replace(f, reads=f.window),))).fields[0].reads
+    assert set(whole) == {tuple(tap[axis] for axis in order) for tap in f.window}
+    assert permuted(turned) == turned
+
+
+@pytest.mark.parametrize("key", [np.s_[1:, ::2], np.s_[0], np.eye(3, 5, dtype=bool)], ids=repr)
+def test_permuted_parts_hold_the_same_cells(key: Any) -> None:
+    plan = sweep_of(make((3, 5), [LEFT]), (1, 0), key)
+    turned = permuted(plan)
+    assert turned.grid == (5, 3)
+    np.testing.assert_array_equal(turned.owners(), plan.owners().T)
 
 
 def test_a_forward_plan_stays_as_it_is() -> None:

@@ -76,6 +76,14 @@ def test_gradients_of_rows_in_reverse(boundary: Any) -> None:
     slopes(_scheduled("rows", kernel, padding="same", boundary=boundary, reverse=True), X)
 
 
+@pytest.mark.parametrize("boundary", [0.5, {0: "edge", 1: 0.5}], ids=str)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_gradients_of_columns(bands: int, boundary: Any, reverse: bool) -> None:
+    back = 1 if reverse else -1
+    kernel = lambda u: jnp.sin(u[0, back]) * u[0, 0] - 0.5 * u[-back, 0] + 0.3 * u[0, -back]  # noqa: E731
+    slopes(_scheduled("rows", kernel, padding="same", boundary=boundary, reverse=reverse), X)
+
+
 def _scheduled(name: str, kernel: Any, **options: Any) -> Function:
     """A sweep that is known to take a schedule of its own accord."""
     stencil = sx.kscan(kernel, **options)
@@ -330,6 +338,19 @@ def test_rows_are_one_scan_without_a_gather(boundary: Any) -> None:
     assert scan.params["length"] == 30
     assert not names(jaxpr) & {"gather", "scatter", "while", "cond"}
     assert carried_sizes(scan) == [40]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_columns_are_one_scan_without_a_gather(reverse: bool) -> None:
+    back = 1 if reverse else -1
+    stencil = sx.kscan(lambda u: 0.5 * u[0, back] + u[0, 0] * u[0, -back], padding="same", reverse=reverse)
+    assert stencil.schedule(LARGE) == "rows"
+    jaxpr = jaxpr_of(stencil, LARGE)
+    (scan,) = scans(jaxpr)
+    assert scan.params["length"] == 40
+    assert not names(jaxpr) & {"gather", "scatter", "while", "cond"}
+    assert carried_sizes(scan) == [30]
+    assert [eqn.primitive.name for eqn in equations(jaxpr)].count("transpose") == 2
 
 
 def test_rows_with_walls_of_numbers_are_one_scan() -> None:
