@@ -47,7 +47,6 @@ class Options:
     strides: Any
     dilation: Any
     boundary: Any
-    mask: Any
     relative: bool
     axis_names: Mapping[str, int]
     fields: int | tuple[str, ...]
@@ -58,6 +57,7 @@ class Options:
     updates: tuple[str, ...] = ()
     reverse: bool = False
     schedule: str = "auto"
+    mask: Any = None
     fuse: bool = False
 
     @property

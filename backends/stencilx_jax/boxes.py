@@ -10,6 +10,7 @@ or XLA would compute it again for each shift. Along an axis on which a window is
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,14 +21,18 @@ import numpy as np
 from jax import lax
 
 from stencilx.regions import Box, Points
+from stencilx.walls import is_plain
 from stencilx_jax.fences import fenced
-from stencilx_jax.shifts import Shifts, sliced
+from stencilx_jax.shifts import MANY, Shifts, outside, sliced
 
 WORTH_IT = 16
 """Windows of fewer cells are reduced as they are."""
 
 DOUBLED_FROM = 12
 """Along an axis on which a window has so many cells, windows are doubled, each time in a pass of its own."""
+
+Places = Sequence[Sequence[range]]
+"""For each axis, and for each tap of the window there, where the cells of a box read."""
 
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {"max": lax.max, "min": lax.min, "sum": lax.add}
 
@@ -60,73 +65,111 @@ def factors(weights: np.ndarray) -> tuple[np.ndarray, ...] | None:
 
 def reduced(reduction: Reduction, shifts: Shifts, cells: Box | Points) -> Any:
     """The reduction of the window of each cell: an array of a box's shape, or with one axis for points."""
-    g, grid = shifts.plan.geometry, shifts.plan.geometry.grid
-    box = tuple(range(n) for n in grid) if isinstance(cells, Points) else cells
-    taps = [range(low, high + 1) for low, high in zip(g.window.lo, g.window.hi)]
-    places = []
-    for axis, (r, across) in enumerate(zip(box, taps)):
-        found = (g.positions(axis, r, tap) for tap in across)
-        before = shifts.ghosts[axis][0]
-        places.append([range(p.start + before, p.stop + before, p.step) for p in found])
-    result = _along_axes(reduction, shifts.extended, places)
+    g = shifts.plan.geometry
+    box = tuple(range(n) for n in g.grid) if isinstance(cells, Points) else cells
+    places = [
+        [g.positions(axis, r, tap) for tap in range(low, high + 1)]
+        for axis, (r, low, high) in enumerate(zip(box, g.window.lo, g.window.hi))
+    ]
+    beyond = _beyond(reduction, shifts)
+    if beyond is None:
+        moved = [[range(p.start + n, p.stop + n, p.step) for p in ps] for ps, (n, _) in zip(places, shifts.ghosts)]
+        result = _along_axes(reduction, shifts.extended, moved, [(0, 0)] * len(box))
+    else:
+        result = _along_axes(reduction, shifts.array, places, beyond)
     return result[cells.index] if isinstance(cells, Points) else result
 
 
-def _along_axes(reduction: Reduction, array: Any, places: Sequence[Sequence[range]]) -> Any:
-    if reduction.kind == "sum":
-        return _passes(reduction, array, places)
-    if not jnp.issubdtype(array.dtype, jnp.inexact):
-        return _passes(reduction, array, places)
+def _beyond(reduction: Reduction, shifts: Shifts) -> list[tuple[Any, Any]] | None:
+    """The constants outside, if the passes along the axes may pad them one by one; then no copy with ghosts is made."""
+    values = []
+    for sides, counts in zip(shifts.rules, shifts.ghosts):
+        found = [rule.value if is_plain(rule) else None for rule in sides]
+        if any(n and (v is None or (reduction.kind == "sum" and v != 0)) for v, n in zip(found, counts)):
+            return None
+        values.append((found[0] or 0, found[1] or 0))
+    return values
+
+
+def _along_axes(reduction: Reduction, array: Any, places: Places, beyond: Sequence[tuple[Any, Any]]) -> Any:
+    if reduction.kind == "sum" or not jnp.issubdtype(array.dtype, jnp.inexact):
+        return _passes(reduction, array, places, beyond)
 
     @jax.custom_jvp
     def extremum(array: Any) -> Any:
-        return _passes(reduction, array, places)
+        return _passes(reduction, array, places, beyond)
 
     @extremum.defjvp
     def _(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """Where several cells are the largest, they share its gradient, as in `jnp.max`."""
         (array,), (move,) = primals, tangents
         result = extremum(array)
-        corners = [(p,) for p in places[0]]
-        for axis in range(1, len(places)):
-            corners = [(*corner, p) for corner in corners for p in places[axis]]
-        here = [lax.convert_element_type(sliced(array, c) == result, result.dtype) for c in corners]
-        moved = functools.reduce(lax.add, (lax.mul(h, sliced(move, c)) for h, c in zip(here, corners)))
+        ghosts = [
+            outside(range(min(p.start for p in ps), max(p.stop for p in ps)), n) for ps, n in zip(places, array.shape)
+        ]
+        at = [[range(p.start + n, p.stop + n, p.step) for p in ps] for ps, (n, _) in zip(places, ghosts)]
+        for axis, (counts, values) in enumerate(zip(ghosts, beyond)):
+            array, move = _extended(array, axis, counts, values), _extended(move, axis, counts, (0, 0))
+        here = [lax.convert_element_type(sliced(array, c) == result, result.dtype) for c in itertools.product(*at)]
+        moved = (lax.mul(h, sliced(move, c)) for h, c in zip(here, itertools.product(*at)))
+        moved = functools.reduce(lax.add, moved)
         return result, lax.div(moved, functools.reduce(lax.add, here))
 
     return extremum(array)
 
 
-def _passes(reduction: Reduction, array: Any, places: Sequence[Sequence[range]]) -> Any:
-    last = len(places) - 1
-    for axis, along in enumerate(places):
+def _passes(reduction: Reduction, array: Any, places: Places, beyond: Sequence[tuple[Any, Any]]) -> Any:
+    for axis, (taps, values) in enumerate(zip(places, beyond)):
         weights = reduction.factors[axis] if reduction.factors else None
-        step = functools.partial(_pass, _OPERATIONS[reduction.kind], axis, along, weights)
-        if weights is None and len(along) >= DOUBLED_FROM and along[0].step == 1 and len(along[0]):
-            array = _doubled(reduction.kind, array, axis, along)
-        elif len(along) > 1 or weights is not None:
-            array = step(array) if axis == last else fenced(jax.jit(step), array)
-        else:
-            array = _slice(array, axis, along[0])
+        step = functools.partial(_pass, reduction.kind, axis, taps, values, weights)
+        array = step(array) if axis == len(places) - 1 else fenced(jax.jit(step), array)
     return array
 
 
 def _pass(
-    operation: Callable[[Any, Any], Any], axis: int, along: Sequence[range], weights: np.ndarray | None, array: Any
+    kind: str, axis: int, taps: Sequence[range], values: tuple[Any, Any], weights: np.ndarray | None, array: Any
 ) -> Any:
     """The reduction along one axis, of the places that each tap reads."""
-    values = (_slice(array, axis, places) for places in along)
+    if weights is None and len(taps) >= DOUBLED_FROM and taps[0].step == 1 and len(taps[0]):
+        return _doubled(kind, array, axis, taps, values)
+    if len(taps) > MANY:
+        array, taps = _padded(array, axis, taps, values)
+    read = []
+    for places in taps:
+        counts = outside(places, array.shape[axis])
+        inside = _slice(array, axis, places[counts[0] : len(places) - counts[1]])
+        read.append(_extended(inside, axis, counts, values))
     if weights is not None:
-        values = (value * jnp.asarray(w, array.dtype) for value, w in zip(values, weights))
-    return functools.reduce(operation, values)
+        read = [value * jnp.asarray(w, array.dtype) for value, w in zip(read, weights)]
+    return functools.reduce(_OPERATIONS[kind], read)
+
+
+def _extended(array: Any, axis: int, counts: tuple[int, int], values: tuple[Any, Any]) -> Any:
+    """An array with so many constants before and after it along one axis."""
+    for side, (count, value) in enumerate(zip(counts, values)):
+        if count:
+            widths = [(0, 0, 0)] * array.ndim
+            widths[axis] = (count, 0, 0) if side == 0 else (0, count, 0)
+            array = lax.pad(array, jnp.asarray(value, array.dtype), widths)
+    return array
+
+
+def _padded(array: Any, axis: int, taps: Sequence[range], values: tuple[Any, Any]) -> tuple[Any, list[range]]:
+    """One copy with all constants that taps read along an axis, and where they read in it."""
+    n = array.shape[axis]
+    before = max(0, -min(places.start for places in taps))
+    after = max(0, max(places[-1] + 1 if places else 0 for places in taps) - n)
+    moved = [range(p.start + before, p.stop + before, p.step) for p in taps]
+    return _extended(array, axis, (before, after), values), moved
 
 
 def _slice(array: Any, axis: int, places: range) -> Any:
     return sliced(array, [places if a == axis else range(n) for a, n in enumerate(array.shape)])
 
 
-def _doubled(kind: str, array: Any, axis: int, along: Sequence[range]) -> Any:
+def _doubled(kind: str, array: Any, axis: int, taps: Sequence[range], values: tuple[Any, Any]) -> Any:
     """The reduction of a long window along one axis: of two halves, each of two halves ..."""
+    array, along = _padded(array, axis, taps, values)
     operation, count = _OPERATIONS[kind], len(along)
     apart = along[1].start - along[0].start
     length, first = len(along[0]), along[0].start
