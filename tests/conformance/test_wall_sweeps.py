@@ -237,11 +237,12 @@ NONE = (constant(0), constant(0))
         ([(constant(0), insulated("node")), NONE], (1, 0), False, "rows"),
         ([(constant(0), extrapolate(0)), NONE], (1, 0), False, "parallel"),
         ([(constant(0), extrapolate(1)), NONE], (1, 0), False, "rows"),
-        ([NONE, (constant(0), extrapolate(1))], (0, 1), False, "cells"),
+        ([NONE, (constant(0), extrapolate(1))], (0, 1), False, "rows"),  # which are columns here
+        ([(constant(0), extrapolate(1))] * 2, (1, 1), False, "cells"),
         ([NONE, (constant(0), dirichlet(1.5))], (1, 1), False, "parallel"),
         ([NONE, (dirichlet(1.5), constant(0))], (-1, -1), False, "rows"),
         ([NONE, (constant(0), robin(1.0, 2.0, 3.0, 0.5))], (0, 1), False, "parallel"),
-        ([NONE, (constant(0), robin(1.0, 2.0, 3.0, 0.5))], (0, 2), False, "cells"),
+        ([NONE, (constant(0), robin(1.0, 2.0, 3.0, 0.5))], (0, 2), False, "rows"),
         ([(dirichlet(1.5), constant(0)), NONE], (-1, 0), False, "rows"),
         ([(dirichlet(1.5), constant(0)), NONE], (-1, 0), True, "parallel"),
         ([(dirichlet(1.5), constant(0)), NONE], (-2, 0), True, "rows"),
@@ -255,7 +256,6 @@ def test_a_wall_decides_the_schedule(library, walls, read, reverse, schedule):
     def kernel(u: Any) -> Any:
         return 0.5 * u[read] - 0.25 * u[0, 0]
 
-    walls = [tuple(side if side is not NONE[0] else constant(0) for side in sides) for sides in walls]
     stencil = sweep(kernel, walls, reverse=reverse)
     assert stencil.with_backend(library.backend).schedule(x) == schedule
     agree(run(library, stencil, x), *loop_sweep(kernel, [walls], x, reverse=reverse))
