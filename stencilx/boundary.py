@@ -103,7 +103,7 @@ class Rule:
 
         return (-position if position < 0 else position - length + 1), inwards
 
-    def _check_values(self) -> None:
+    def __post_init__(self) -> None:
         for name in self.VALUES:
             value = getattr(self, name)
             if isinstance(value, np.generic):  # a NumPy scalar counts as the number that it is
@@ -122,7 +122,7 @@ class Rule:
         return function_text(value) if callable(value) else str(value)
 
     def __str__(self) -> str:
-        return type(self).__name__.lower()
+        return ("odd " if getattr(self, "odd", False) else "") + type(self).__name__.lower()
 
 
 def function_text(function: Callable[..., Any]) -> str:
@@ -157,9 +157,6 @@ class Constant(Rule):
     VALUES = ("value",)
     value: Any = 0
 
-    def __post_init__(self) -> None:
-        self._check_values()
-
     @property
     def least(self) -> int:
         return 0
@@ -193,9 +190,6 @@ class Wrap(Rule):
     add: Any = 0
     shared: bool = False
 
-    def __post_init__(self) -> None:
-        self._check_values()
-
     @property
     def copies(self) -> bool:
         return isinstance(self.add, numbers.Number) and self.add == 0
@@ -205,11 +199,15 @@ class Wrap(Rule):
         return 2 if self.shared else 1
 
     def index(self, position: int, length: int) -> int:
-        return position % (length - self.shared)
+        return position - self._turns(position, length) * (length - self.shared)
+
+    def _turns(self, position: int, length: int) -> int:
+        """How often one goes round from a cell to a position; of two nodes that are one, from the nearer end's."""
+        return (position - (self.shared and position > 0)) // (length - self.shared)
 
     def ghost(self, position: int, length: int, cell: Cell) -> Any:
         copy = cell(self.index(position, length))
-        return copy if self.copies else copy + (position // (length - self.shared)) * self.add
+        return copy if self.copies else copy + self._turns(position, length) * self.add
 
     def __str__(self) -> str:
         gained = "" if self.copies else f", adding {self._text('add')}"
@@ -263,9 +261,6 @@ class Reflect(Rule):
         depth, u = self._from_wall(position, length, cell)
         return 2 * u(0) - u(depth)
 
-    def __str__(self) -> str:
-        return "odd reflect" if self.odd else "reflect"
-
 
 @dataclass(frozen=True)
 class Symmetric(Rule):
@@ -293,9 +288,6 @@ class Symmetric(Rule):
         depth, u = self._from_wall(position, length, cell)
         return 2 * u(0) - u(depth - 1)
 
-    def __str__(self) -> str:
-        return "odd symmetric" if self.odd else "symmetric"
-
 
 @dataclass(frozen=True)
 class Extrapolate(Rule):
@@ -321,8 +313,15 @@ class Extrapolate(Rule):
             raise BoundaryError(f"the order of Extrapolate must be a whole number, 0 or more, not {self.order!r}.")
 
     @property
+    def copies(self) -> bool:
+        return self.order == 0
+
+    @property
     def least(self) -> int:
         return int(self.order) + 1
+
+    def index(self, position: int, length: int) -> int:
+        return Edge().index(position, length)
 
     def ghost(self, position: int, length: int, cell: Cell) -> Any:
         k, u = self._from_wall(position, length, cell)
@@ -341,20 +340,20 @@ class Extrapolate(Rule):
 class _Wall(Rule):
     """A wall with a condition, at the face or at the node."""
 
-    def _check_place(self, at: str) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at, dx, name = getattr(self, "at", "face"), getattr(self, "dx", 1), type(self).__name__
         if at not in ("face", "node"):
             raise BoundaryError(
-                f"{type(self).__name__} stands at='face' (half a cell outside the end cell) or at='node' (the end "
-                f"cell itself), not at={at!r}."
+                f"{name} stands at='face' (half a cell outside the end cell) or at='node' (the end cell itself), "
+                f"not at={at!r}."
             )
+        if isinstance(dx, (int, float)) and not dx > 0:
+            raise BoundaryError(f"dx of {name}, the distance of two cells, must be positive, not {dx}.")
 
     @property
     def least(self) -> int:
         return 2 if getattr(self, "at", "face") == "node" else 1
-
-    def _check_dx(self, dx: Any) -> None:
-        if isinstance(dx, (int, float)) and not dx > 0:
-            raise BoundaryError(f"dx of {type(self).__name__}, the distance of two cells, must be positive, not {dx}.")
 
 
 @dataclass(frozen=True)
@@ -379,10 +378,6 @@ class Dirichlet(_Wall):
     VALUES = ("value",)
     value: Any
     at: str = "face"
-
-    def __post_init__(self) -> None:
-        self._check_values()
-        self._check_place(self.at)
 
     def ghost(self, position: int, length: int, cell: Cell) -> Any:
         k, u = self._from_wall(position, length, cell)
@@ -420,15 +415,13 @@ class Neumann(_Wall):
 
     def __post_init__(self) -> None:
         if self.dx is None:
-            if not (isinstance(self.slope, numbers.Number) and self.slope == 0):
+            if not self.copies:
                 raise BoundaryError(
                     "Neumann needs dx, the distance of two cells: the ghosts depend on it.",
                     hint="write Neumann(slope, dx=...); only Neumann(0.0) goes without.",
                 )
             object.__setattr__(self, "dx", 1)
-        self._check_values()
-        self._check_place(self.at)
-        self._check_dx(self.dx)
+        super().__post_init__()
 
     @property
     def copies(self) -> bool:
@@ -482,9 +475,7 @@ class Robin(_Wall):
     at: str = "face"
 
     def __post_init__(self) -> None:
-        self._check_values()
-        self._check_place(self.at)
-        self._check_dx(self.dx)
+        super().__post_init__()
         known = all(isinstance(value, numbers.Number) for value in (self.a, self.b, self.dx))
         divisor = self.b if self.at == "node" else 2 * self.b + self.a * self.dx if known else 1
         if isinstance(divisor, numbers.Number) and divisor == 0:

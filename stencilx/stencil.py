@@ -82,7 +82,8 @@ class Options:
             "schedule": (self.schedule, "auto"),
             "fuse": (self.fuse, False),
         }
-        return ", ".join(f"{name}={value!r}" for name, (value, default) in shown.items() if value != default)
+        given = {name: value for name, (value, default) in shown.items() if hasattr(value, "shape") or value != default}
+        return ", ".join(f"{name}={value!r}" for name, value in given.items())
 
 
 @dataclass(frozen=True)

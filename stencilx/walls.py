@@ -39,6 +39,7 @@ _OTHER_LIBRARIES = {
     "extrapolate": "a line through the last two cells is stencilx.boundary.Extrapolate(1).",
     "dirichlet": "a wall with a value is stencilx.boundary.Dirichlet(value).",
     "neumann": "a wall with a slope is stencilx.boundary.Neumann(slope, dx); without flux Neumann(0.0).",
+    "robin": "a wall that ties value and slope is stencilx.boundary.Robin(a, b, g, dx).",
 }
 
 
@@ -55,7 +56,8 @@ def as_rule(value: Any) -> Rule:
         hint = _OTHER_LIBRARIES.get(value.lower()) or did_you_mean(value, _SHORTHANDS)
         raise BoundaryError(f"there is no boundary rule {value!r}.", hint=hint)
     if isinstance(value, type) and issubclass(value, Rule):
-        raise BoundaryError(f"{value.__name__} is a class: write {value.__name__}({', '.join(value.VALUES)}).")
+        needed = [name for name in value.VALUES if name != "add"]
+        raise BoundaryError(f"{value.__name__} is a class: write {value.__name__}({', '.join(needed)}).")
     if isinstance(value, numbers.Number) or is_array(value):
         return Constant(value)
     raise BoundaryError(
@@ -65,7 +67,7 @@ def as_rule(value: Any) -> Rule:
 
 
 def slotted(boundary: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The same with rules for all spellings and a slot for each value that is no number; and those values."""
+    """The same, with a slot in place of each value that is no number; and those values."""
     values: list[Any] = []
 
     def emptied(given: Any) -> Any:
@@ -80,7 +82,7 @@ def slotted(boundary: Any) -> tuple[Any, tuple[Any, ...]]:
             if not isinstance(value, numbers.Number):
                 slots[name] = Slot(len(values), rule._text(name))
                 values.append(value)
-        return replace(rule, **slots) if slots else rule
+        return replace(rule, **slots) if slots else given
 
     return emptied(boundary), tuple(values)
 
@@ -153,6 +155,8 @@ def _called(function: Callable[..., Any], known: Mapping[str, Any], fields: Iter
                 hint=did_you_mean(parameter.name, others) or f"the call gives {', '.join(others) or 'none'}.",
             )
     value = function(**given)
+    if isinstance(value, np.generic):  # a NumPy scalar counts as the number that it is, as in a rule
+        return value.item()
     if not isinstance(value, numbers.Number) and not is_array(value):
         raise BoundaryError(
             f"the boundary function {text} must return a number or an array, not {type(value).__name__}."
@@ -193,7 +197,7 @@ def check_values(rules: Sequence[Sides], values: Sequence[Any], shape: Sequence[
 def joins(rules: Sequence[Sides], values: Sequence[Any]) -> tuple[Any, ...]:
     """The numbers and dtypes that a field is joined with by what may lie outside; 0 fits every dtype."""
     found: list[Any] = []
-    for rule in dict.fromkeys(rule for sides in rules for rule in sides):
+    for rule in dict.fromkeys(rule for sides in rules for rule in sides if not rule.copies):
         for name in rule.VALUES:
             value = getattr(rule, name)
             found.append(_joining(values[value.number]) if isinstance(value, Slot) else value)
@@ -204,7 +208,7 @@ def joins(rules: Sequence[Sides], values: Sequence[Any]) -> tuple[Any, ...]:
 
 def _joining(value: Any) -> Any:
     if isinstance(value, numbers.Number):
-        return value
+        return type(value)(1)  # of any value: plans are kept for later calls
     weak = {"b": False, "i": 1, "u": 1, "f": 1.0, "c": 1j}
     return weak[np.dtype(value.dtype).kind] if getattr(value, "weak_type", False) else value.dtype
 
@@ -217,7 +221,7 @@ def check_fits(rules: Sequence[Sides], dtype: str, joined: str, field: str) -> N
     name = dtype.split(".")[-1]  # "torch.uint8"
     if re.fullmatch(r"u?int\d+", name):
         limits = np.iinfo(name)
-        for rule in (rule for sides in rules for rule in sides):
+        for rule in (rule for sides in rules for rule in sides if not rule.copies):
             for value in (getattr(rule, value) for value in rule.VALUES):
                 if isinstance(value, int) and not isinstance(value, bool) and not limits.min <= value <= limits.max:
                     raise BoundaryError(

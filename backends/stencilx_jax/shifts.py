@@ -102,12 +102,19 @@ class Shifts:
     def _gathered(self, places: Sequence[range]) -> Any:
         """A thin strip, put together axis by axis from slices: nothing larger is stored.
 
-        The axes along which it is thin come first. Copies along different axes may be made in any order; constants and
-        formulas come last, in the order of their axes, for the later one holds the corners.
+        The axes along which it is thin come first. Copies along one axis may be made before or after anything else:
+        what lies over a face is copied with it. Constants and formulas along several keep the order of their axes, for
+        the later one holds the corners.
         """
         counts = (outside(p, n) for p, n in zip(places, self.array.shape))
         made = [any(n and not r.copies for n, r in zip(pair, sides)) for pair, sides in zip(counts, self.rules)]
-        order = sorted(range(len(places)), key=lambda a: (made[a], a if made[a] else len(places[a])))
+        order: list[int] = []
+        rest = list(range(len(places)))
+        while rest:
+            next_made = next((axis for axis in rest if made[axis]), None)
+            ready = [axis for axis in rest if axis == next_made or not made[axis]]
+            order.append(min(ready, key=lambda axis: len(places[axis])))
+            rest.remove(order[-1])
         return self._placed(places, order)
 
     def read_points(self, tap: Offset, points: Points) -> Any:

@@ -284,7 +284,7 @@ class _Field:
             case Wrap(add, shared):
                 period = n - 1 if shared else n
                 turns = 0
-                while not 0 <= i < period:  # a shared node counts as the first one
+                while not 0 <= i < n:
                     i, turns = (i + period, turns - 1) if i < 0 else (i - period, turns + 1)
                 return self.value((*place[:axis], i, *place[axis + 1 :])) + turns * given(add)
             case Edge():

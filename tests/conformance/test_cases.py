@@ -401,6 +401,70 @@ def test_k_float32_is_not_widened(library):
     agree(run(library, stencil, np.array([3, -1], np.float32)), [4, -2.5], np.float32)
 
 
+@pytest.mark.parametrize(
+    ("wall", "ghost"),
+    [
+        (sx.boundary.Dirichlet(0.75), -0.5),
+        (sx.boundary.Neumann(1, 0.5), 2.5),
+        (sx.boundary.Robin(1, 2, 3, 8), 10 / 3),  # (2 + G)/2 + 2*(G - 2)/8 = 3
+        (sx.boundary.Wrap(add=0.25), 3.25),
+    ],
+    ids=str,
+)
+def test_k_what_walls_give_joins_the_dtype(library, wall, ghost):
+    """Fractions outside make the whole field float; nothing is rounded on the way in."""
+    x = np.array([3, -1, 4, 2])
+    got = run(library, sx.kmap(lambda a: a[0] - a[1], padding=((0, 1),), boundary={0: (0, wall)}), x)
+    assert got.dtype.kind == "f"
+    agree(got.astype(np.float32), x - np.append(x[1:], ghost))
+
+
+# L. No silent roll
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_l_a_linear_ghost(library, dtype):
+    """The ends of a centred difference are one-sided slopes."""
+    x = np.array([0, 1, 4, 9, 16], dtype)
+    centred = sx.kmap(lambda u: u[1] - u[-1], padding="same", boundary=sx.boundary.Extrapolate())
+    agree(run(library, centred, x), [2, 4, 8, 12, 14], dtype)
+    if dtype == np.float64:
+        half = sx.kmap(lambda u: (u[1] - u[-1]) / 2, padding="same", boundary=sx.boundary.Extrapolate(1))
+        agree(run(library, half, x), [1, 2, 4, 6, 7])
+        agree(run(library, half, x), np.gradient(x))
+
+
+def test_l_slopes_of_a_plane_are_those_of_numpy(library):
+    x = sample(4, 6)
+    for axis, apart in ((0, 0.5), (1, 0.25)):
+        offset = (1, 0) if axis == 0 else (0, 1)
+        back = tuple(-o for o in offset)
+        for order in (1, 2):
+            slope = sx.kmap(
+                lambda u, offset=offset, back=back, apart=apart: (u[offset] - u[back]) / (2 * apart),
+                padding="same",
+                boundary=sx.boundary.Extrapolate(order),
+            )
+            agree(run(library, slope, x), np.gradient(x, apart, axis=axis, edge_order=order))
+
+
+@pytest.mark.parametrize("boundary", [0, 1.5, "edge", sx.boundary.Extrapolate(2), sx.boundary.Dirichlet(0.5)], ids=str)
+@pytest.mark.parametrize("shape", [(5,), (3, 5)], ids=str)
+def test_l_nothing_wraps_unless_asked(library, shape, boundary):
+    """A spike at one end does not reach the other one."""
+    x = np.zeros(shape)
+    x[..., -1] = 100.0
+
+    def around(u: Any) -> Any:
+        return u[(0,) * (x.ndim - 1) + (-1,)] + u[(-1,) + (0,) * (x.ndim - 1)]
+
+    still = run(library, sx.kmap(around, padding="same", boundary=boundary), np.zeros(shape))
+    got = run(library, sx.kmap(around, padding="same", boundary=boundary), x)
+    np.testing.assert_array_equal(got[..., :-1], still[..., :-1])
+    wrapped = run(library, sx.kmap(around, padding="same", boundary="wrap"), x)
+    assert (wrapped[..., 0] >= 100).all()
+
+
 # M. reflect is not reflect
 
 
@@ -445,6 +509,32 @@ def test_m_words_of_others_are_errors_that_name_ours(library, word, ours):
     with pytest.raises(sx.BoundaryError, match=word) as info:
         run(library, sx.kmap(centre, padding=1, boundary=word), one_to(5))
     assert ours in str(info.value)
+
+
+# N. Walls in order
+
+
+def test_n_the_lid_is_set_last(library):
+    F = sx.kmap()
+    F[...] = lambda u: u[0, 0]
+    for key in (np.s_[0, :], np.s_[:, 0], np.s_[:, -1]):
+        F[key] = 0.0
+    F[-1, :] = 1.0
+    agree(run(library, F, np.zeros((3, 3))), [[0, 0, 0], [0, 0, 0], [1, 1, 1]])
+
+
+@pytest.mark.parametrize("lid_last", [True, False])
+def test_n_corners_belong_to_the_wall_that_is_set_last(library, lid_last):
+    x = sample(3, 5)
+    F = sx.smap()
+    F[...] = lambda u: 2 * u[0, 0]
+    walls: list[tuple[Any, float]] = [(np.s_[:, 0], -0.5), (np.s_[:, -1], 0.25)]
+    lid: list[tuple[Any, float]] = [(np.s_[-1, :], 1.0)]
+    expected = 2 * x
+    for key, value in walls + lid if lid_last else lid + walls:
+        F[key] = value
+        expected[key] = value
+    agree(run(library, F, x), expected)
 
 
 # R. What lies outside must not win
@@ -573,6 +663,74 @@ def test_t_spectrum_of_each_window(library):
     agree(got["spectrum"][1], [1, 2, 3])
 
 
+# U. Robin and Neumann walls
+
+
+def heat_step(boundary: Any, ndim: int = 1, axis: int = 0, fixed: Any = ()) -> Any:
+    """A step of heat along one axis with r = 1/4; some cells keep their values."""
+    up = tuple(int(a == axis) for a in range(ndim))
+    down = tuple(-o for o in up)
+    F = sx.kmap(padding="same", boundary=boundary)
+    F[...] = lambda u: u[(0,) * ndim] + 0.25 * (u[down] - 2 * u[(0,) * ndim] + u[up])
+    for key in fixed:
+        F[key] = lambda u: u[(0,) * ndim]
+    return F
+
+
+RADIATING = sx.boundary.Robin(2.0, 1.0, 2.0, dx=0.5, at="node")
+"""du/dx = 2*(u - 1) on the left is -du/dn = 2*u - 2 with the outward normal: 2*u + du/dn = 2."""
+
+
+def test_u_the_ghost_and_a_step(library):
+    x = np.array([4.0, 2.0, 1.0])
+    left = {0: (RADIATING, 0)}
+    agree(run(library, sx.kmap(lambda u: u[-1], padding=((1, 0),), boundary=left), x), [-4, 4, 2])
+    agree(run(library, heat_step(left, fixed=[-1]), x), [1.5, 2.25, 1])
+
+
+def test_u_the_same_wall_on_the_right(library):
+    """There the outward normal is that of x: du/dx = -2*(u - 1) is the same condition, and the numbers are mirrored."""
+    agree(run(library, heat_step({0: (0, RADIATING)}, fixed=[0]), np.array([1.0, 2.0, 4.0])), [1, 2.25, 1.5])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("end", [0, 1])
+def test_u_on_both_sides_of_both_axes(library, axis, end):
+    """Each line of a plane that meets the wall is the rod of before."""
+    rod = np.array([4.0, 2.0, 1.0]) if end == 0 else np.array([1.0, 2.0, 4.0])
+    new = np.array([1.5, 2.25, 1.0]) if end == 0 else np.array([1.0, 2.25, 1.5])
+    scale = np.arange(1.0, 6.0)  # 1 - u is not linear in u: other lines radiate to what is scaled alike
+    x, expected = (np.multiply.outer(line, scale) for line in (rod, new))
+    x, expected = (x, expected) if axis == 0 else (x.T.copy(), expected.T.copy())
+    wall = sx.boundary.Robin(2.0, 1.0, 2.0 * scale, dx=0.5, at="node")
+    boundary = {axis: (wall, 0) if end == 0 else (0, wall)}
+    still = -1 if end == 0 else 0
+    fixed = [np.s_[still, :]] if axis == 0 else [np.s_[:, still]]
+    agree(run(library, heat_step(boundary, 2, axis, fixed), x), expected)
+
+
+@pytest.mark.parametrize("at", ["face", "node"])
+def test_u_flux_with_the_outward_normal(library, at):
+    """A positive slope lets heat in on both sides: the sum grows by r*dx*slope for each of them, at faces."""
+    x, dx, slope = sample(6), 0.5, 1.5
+    got = run(library, heat_step(sx.boundary.Neumann(slope, dx, at=at)), x)
+    ghosts = (x[0], x[-1], 1) if at == "face" else (x[1], x[-2], 2)
+    line = [ghosts[0] + ghosts[2] * dx * slope, *x, ghosts[1] + ghosts[2] * dx * slope]
+    agree(got, [b + 0.25 * (a - 2 * b + c) for a, b, c in zip(line, line[1:], line[2:])])
+    if at == "face":
+        agree(got.sum(), x.sum() + 2 * 0.25 * dx * slope)
+        still = run(library, heat_step(sx.boundary.Neumann(0.0)), x)
+        agree(still.sum(), x.sum())
+
+
+def test_u_a_steady_state_beside_walls_stays(library):
+    """u = 3*x - 1 carries heat from right to left: with the flux that it has, and as it radiates, nothing changes."""
+    dx = 0.5
+    x = 3 * (0.25 + dx * np.arange(6)) - 1
+    walls = {0: (sx.boundary.Neumann(-3.0, dx), sx.boundary.Robin(2.0, 0.5, 2.0 * 8 + 0.5 * 3.0, dx))}  # u = 8 at x = 3
+    agree(run(library, heat_step(walls), x), x)
+
+
 # V. Life
 
 
@@ -617,3 +775,58 @@ def test_v_random_worlds(library, dtype):
         expected = life_by_rolling(expected)
     assert expected.any()
     np.testing.assert_array_equal(generations(library, world, 5), expected)
+
+
+# W. Upwind where
+
+
+def upwind(library: Any, boundary: Any) -> Any:
+    where = jnp.where if library.backend == "jax" else None
+
+    def kernel(u: Any, c: Any) -> Any:
+        pick = where or u[0].__array_namespace__().where
+        return pick(c[0] > 0, u[0] - u[-1], u[1] - u[0])
+
+    return sx.kmap(kernel, fields=2, padding="same", boundary=boundary)
+
+
+@pytest.mark.parametrize("boundary", ["wrap", "edge", 1.5, sx.boundary.Extrapolate(1)], ids=str)
+@pytest.mark.parametrize("n", [7, 4])
+def test_w_upwind_differences(library, n, boundary):
+    """The direction is each cell's own: both signs, and zero, in one array."""
+    u, c = sample(n), sample(n, seed=1)
+    c[1] = 0.0
+    assert (c > 0).any()
+    assert (c < 0).any()
+    stencil = upwind(library, {"u": boundary, "c": 0})
+    line = {
+        "wrap": lambda: np.pad(u, 1, mode="wrap"),
+        "edge": lambda: np.pad(u, 1, mode="edge"),
+        "1.5": lambda: np.pad(u, 1, constant_values=1.5),
+        "extrapolate of order 1": lambda: np.pad(u, 1, mode="reflect", reflect_type="odd"),
+    }[str(boundary)]()
+    expected = [line[i + 1] - line[i] if c[i] > 0 else line[i + 2] - line[i + 1] for i in range(n)]
+    agree(run(library, stencil, u, c), expected)
+
+
+def test_w_a_step_of_transport_in_a_plane(library):
+    """Upwind in a plane with dx unlike dy, wind that turns: a step against plain loops."""
+    u, c, d = sample(4, 5), sample(4, 5, seed=1) / 8, sample(4, 5, seed=2) / 8
+    dt, dx, dy = 0.125, 0.5, 0.25
+
+    def step(u: Any, c: Any, d: Any) -> Any:
+        pick = jnp.where if library.backend == "jax" else u[0, 0].__array_namespace__().where
+        along = pick(c[0, 0] > 0, u[0, 0] - u[-1, 0], u[1, 0] - u[0, 0])
+        across = pick(d[0, 0] > 0, u[0, 0] - u[0, -1], u[0, 1] - u[0, 0])
+        return u[0, 0] - dt * (c[0, 0] * along / dx + d[0, 0] * across / dy)
+
+    boundary = {"u": {0: "wrap", 1: ("edge", sx.boundary.Dirichlet(2.0))}, "c": 0, "d": 0}
+    wide = np.pad(u, ((1, 1), (0, 0)), mode="wrap")
+    wide = np.concatenate([wide[:, :1], wide, 4 - wide[:, -1:]], 1)
+    expected = np.empty((4, 5))
+    for i, j in np.ndindex(4, 5):
+        here = wide[i + 1, j + 1]
+        along = here - wide[i, j + 1] if c[i, j] > 0 else wide[i + 2, j + 1] - here
+        across = here - wide[i + 1, j] if d[i, j] > 0 else wide[i + 1, j + 2] - here
+        expected[i, j] = here - dt * (c[i, j] * along / dx + d[i, j] * across / dy)
+    agree(run(library, sx.kmap(step, fields=3, padding="same", boundary=boundary), u, c, d), expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import stencilx as sx
-from stencilx.boundary import Constant, Dirichlet, Edge, Reflect, Symmetric, Wrap
+from stencilx.boundary import (
+    Constant,
+    Dirichlet,
+    Edge,
+    Extrapolate,
+    Neumann,
+    Reflect,
+    Robin,
+    Rule,
+    Slot,
+    Symmetric,
+    Wrap,
+)
 from stencilx.dependence import Dependence, Schedule, dependences, direction, schedule
 from stencilx.errors import ScheduleError
 from stencilx.fields import FieldPlan, plan_field
@@ -23,8 +35,29 @@ from stencilx.regions import Frame, Points, parts
 from stencilx.walls import Sides
 from stencilx.window import Geometry, Offset, Window, reach
 
-RULES = [Constant(0), Constant(7), Wrap(), Edge(), Reflect(), Symmetric()]
-MODES = {Wrap: "wrap", Edge: "edge", Reflect: "reflect", Symmetric: "symmetric"}
+COPIES: dict[Rule, str] = {
+    Wrap(): "wrap",
+    Edge(): "edge",
+    Reflect(): "reflect",
+    Symmetric(): "symmetric",
+    Extrapolate(0): "edge",
+    Neumann(0.0): "symmetric",
+    Neumann(0.0, at="node"): "reflect",
+}
+FORMULAS: dict[Rule, Callable[[int], set[int]]] = {  # from which cells, counted inwards, the k-th ghost is made
+    Reflect(odd=True): lambda k: {0, k},
+    Symmetric(odd=True): lambda k: {0, k - 1},
+    Extrapolate(2): lambda k: {0, 1, 2},
+    Dirichlet(1.5): lambda k: {k - 1},
+    Dirichlet(1.5, at="node"): lambda k: {k},
+    Neumann(-2.0, 0.5): lambda k: {k - 1},
+    Neumann(1.0, Slot(1, "dx"), at="node"): lambda k: {k},
+    Robin(1.0, 2.0, 3.0, 0.5): lambda k: {0, k - 1},
+    Robin(1.0, 2.0, Slot(0, "t"), 0.5, at="node"): lambda k: {0, k},
+}
+CONSTANTS = [Constant(0), Constant(7), Constant(Slot(0, "t"))]
+RULES = [*CONSTANTS, *COPIES]
+WRAPS = [Wrap(add=2.5), Wrap(shared=True), Wrap(add=Slot(2, "period"), shared=True)]
 ZERO = Constant(0)
 DEEP = 40  # ghosts on each side of the tables of numpy.pad
 
@@ -59,18 +92,35 @@ def place_read(f: FieldPlan, cell: Offset, tap: Offset) -> Offset:
     return tuple(m + t * d for m, t, d in zip(centre(f, cell), tap, f.geometry.dilation, strict=True))
 
 
-def source(f: FieldPlan, place: Offset, order: Sequence[int] | None = None) -> Offset | Constant:
-    """The cell of the array that a place stands for; or the constant there. Later axes hold the corners."""
-    found = list(place)
+def ghost_sources(rule: Rule, place: int, n: int) -> set[int]:
+    """The cells along one axis from which what stands at a place is made; none for a constant."""
+    if 0 <= place < n:
+        return {place}
+    if rule in CONSTANTS:
+        return set()
+    if rule in COPIES:
+        return {int(np.pad(np.arange(n), DEEP, mode=COPIES[rule])[place + DEEP])}
+    if isinstance(rule, Wrap):
+        period = n - 1 if rule.shared else n
+        return ghost_sources(rule, place + (period if place < 0 else -period), n)
+    if n == 1 and rule == Reflect(odd=True):
+        return {0}
+    inwards = FORMULAS[rule](-place if place < 0 else place - n + 1)
+    moved = [j if place < 0 else n - 1 - j for j in inwards]
+    return set().union(*(ghost_sources(rule, j, n) for j in moved))  # a mirror that runs out of cells turns round
+
+
+def source(f: FieldPlan, place: Offset, order: Sequence[int] | None = None) -> set[Offset] | Constant:
+    """The cells of the array that a place is made from; or the constant there. Later axes hold the corners."""
+    found = {tuple(place)}
     for axis in reversed(order or range(len(place))):
-        n = f.shape[axis]
-        if 0 <= place[axis] < n:
-            continue
         rule = f.rules[axis][0 if place[axis] < 0 else 1]
-        if isinstance(rule, Constant):
+        made_of = ghost_sources(rule, place[axis], f.shape[axis])
+        if not made_of:
+            assert isinstance(rule, Constant)
             return rule
-        found[axis] = int(np.pad(np.arange(n), DEEP, mode=MODES[type(rule)])[place[axis] + DEEP])
-    return tuple(found)
+        found = {(*p[:axis], i, *p[axis + 1 :]) for p in found for i in made_of}
+    return found
 
 
 def pairs(f: FieldPlan) -> Iterator[tuple[Offset, Offset, Offset]]:
@@ -78,8 +128,8 @@ def pairs(f: FieldPlan) -> Iterator[tuple[Offset, Offset, Offset]]:
     cells = list(np.ndindex(*f.geometry.grid))
     writer = {centre(f, cell): cell for cell in cells}
     for cell, tap in itertools.product(cells, f.reads):
-        by = writer.get(source(f, place_read(f, cell, tap)))
-        if by is not None:
+        made_of = source(f, place_read(f, cell, tap))
+        for by in () if isinstance(made_of, Constant) else filter(None, map(writer.get, made_of)):
             yield tuple(t * d for t, d in zip(tap, f.geometry.dilation, strict=True)), cell, by
 
 
@@ -96,15 +146,23 @@ def found_by(f: FieldPlan, reverse: bool = False) -> set[tuple[Offset, Offset]]:
     return {(read.offset, read.distance) for read in reads if read.carried(reverse)}
 
 
+def shortest(rule: Rule) -> int:
+    """On how many cells a rule has a meaning."""
+    if isinstance(rule, Extrapolate):
+        return rule.order + 1
+    return 2 if getattr(rule, "shared", False) or getattr(rule, "at", "face") == "node" else 1
+
+
 @st.composite
-def fields(draw: st.DrawFn, centred: bool = True) -> FieldPlan:
+def fields(draw: st.DrawFn, centred: bool = True, rules_of: Sequence[Rule] = (*RULES, *FORMULAS, *WRAPS)) -> FieldPlan:
     """Any field; with all windows centred on cells of the array, as a sweep needs it, unless said otherwise."""
     ndim = draw(st.integers(1, 3))
     shape = draw(st.tuples(*[st.integers(1, 6 if ndim < 3 else 3)] * ndim))
     reads = draw(st.lists(st.tuples(*[st.integers(-2, 2)] * ndim), min_size=1, max_size=4))
     steps = st.tuples(*[st.integers(1, 3)] * ndim)
     strides, dilation = draw(steps), draw(steps)
-    rules = draw(st.tuples(*[st.tuples(st.sampled_from(RULES), st.sampled_from(RULES))] * ndim))
+    fitting = [st.sampled_from([rule for rule in rules_of if shortest(rule) <= n]) for n in shape]
+    rules = draw(st.tuples(*[st.tuples(rule, rule) for rule in fitting]))
     window = reach(reads, ndim)
     padding = []
     for n, low, high, d in zip(shape, window.lo, window.hi, dilation, strict=True):
@@ -150,6 +208,15 @@ def test_carried_reads_are_those_of_brute_force(f: FieldPlan, reverse: bool) -> 
         ([(2,)], {"rules": [(ZERO, Symmetric())]}, {((2,), (-1,))}),
         ([(2,)], {"rules": [(ZERO, Edge())]}, set()),
         ([(-1,)], {"rules": [(Wrap(), ZERO)]}, {((-1,), (-1,))}),
+        ([(-1,)], {"rules": [(Dirichlet(1.5), ZERO)]}, {((-1,), (-1,))}),  # at the wall the ghost is made of the cell
+        ([(-2,)], {"rules": [(Dirichlet(1.5), ZERO)]}, {((-2,), (-2,)), ((-2,), (-1,))}),
+        ([(-2,)], {"rules": [(Robin(1.0, 2.0, 3.0, 0.5), ZERO)]}, {((-2,), (-2,)), ((-2,), (-1,))}),
+        ([(1,)], {"rules": [(ZERO, Dirichlet(1.5))]}, set()),
+        ([(1,)], {"rules": [(ZERO, Dirichlet(1.5, at="node"))]}, {((1,), (-1,))}),
+        ([(2,)], {"rules": [(ZERO, Neumann(-2.0, 0.5))]}, {((2,), (-1,))}),
+        ([(1,)], {"rules": [(ZERO, Neumann(0.0))]}, set()),
+        ([(1,)], {"rules": [(ZERO, Extrapolate(2))]}, {((1,), (-2,)), ((1,), (-1,))}),
+        ([(1,)], {"rules": [(ZERO, Wrap(shared=True))]}, {((1,), (-5,))}),
     ],
 )
 def test_carried_reads_of_seven_cells(
@@ -338,7 +405,7 @@ def test_walked_axes_keep_every_reader_and_writer_in_order(f: FieldPlan, reverse
     for cell, tap in itertools.product(np.ndindex(*grid), f.reads):
         place = place_read(f, cell, tap)
         assert source(f, place, found.order) == source(f, place)
-    if len({rule for sides in f.rules for rule in sides if isinstance(rule, Constant)}) < 2:
+    if len({rule for sides in f.rules for rule in sides if rule not in (*COPIES, Wrap(shared=True))}) < 2:
         assert walked == [*fitting, tuple(range(ndim))][0]
 
 
@@ -640,18 +707,35 @@ def test_directions(distances: list[Offset], vector: Offset) -> None:
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(fields(centred=False))
+@given(fields(centred=False, rules_of=[Constant(0), Constant(7), *COPIES, Wrap(shared=True)]))
 def test_sources_are_those_of_numpy_pad(f: FieldPlan) -> None:
-    grid = f.geometry.grid
     for tap in f.reads:
-        number, constants = f.sources(tap, grid)
-        assert number.shape == tuple(grid)
-        for cell in np.ndindex(*grid):
+        number, constants = f.sources(tap, f.geometry.grid)
+        assert number.shape == f.geometry.grid
+        for cell in np.ndindex(*f.geometry.grid):
             expected = source(f, place_read(f, cell, tap))
             if isinstance(expected, Constant):
                 assert constants[-1 - number[cell]] == expected.value
             else:
-                assert number[cell] == np.ravel_multi_index(expected, f.shape)
+                assert number[cell] == np.ravel_multi_index(*expected, f.shape)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(fields(centred=False))
+def test_sources_tell_formulas_from_copies(f: FieldPlan) -> None:
+    """What is computed, or known in a call only, stands among the constants without a value."""
+    for tap in f.reads:
+        number, constants = f.sources(tap, f.geometry.grid)
+        for cell in np.ndindex(*f.geometry.grid):
+            place = place_read(f, cell, tap)
+            rules = [f.rules[axis][0 if i < 0 else 1] for axis, i in enumerate(place) if not 0 <= i < f.shape[axis]]
+            last = next((rule for rule in reversed(rules) if rule not in (*COPIES, Wrap(shared=True))), None)
+            if last is None:
+                (only,) = source(f, place)
+                assert number[cell] == np.ravel_multi_index(only, f.shape)
+            else:
+                known = last.value if last in CONSTANTS[:2] else None
+                assert constants[-1 - number[cell]] == known
 
 
 def test_sources_of_a_corner() -> None:

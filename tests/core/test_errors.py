@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,17 @@ import pytest
 
 import stencilx as sx
 from stencilx import errors
-from stencilx.boundary import Constant, Wrap
+from stencilx.boundary import (
+    Constant,
+    Dirichlet,
+    Edge,
+    Extrapolate,
+    Neumann,
+    Reflect,
+    Robin,
+    Symmetric,
+    Wrap,
+)
 
 ARRAY = np.arange(15.0).reshape(3, 5)
 LINE = np.arange(1.0, 6.0)
@@ -679,7 +690,31 @@ BOUNDARIES = [
     ("zeros", "there is no boundary rule 'zeros'.\nHint: for zeros give the number itself: boundary=0.0."),
     (None, f"{RULE.format(None)}\n{FORMS}"),
     (("wrap", "edge"), f"{RULE.format(('wrap', 'edge'))}\n{FORMS}"),
+    (
+        "extrapolate",
+        "there is no boundary rule 'extrapolate'.\n"
+        "Hint: a line through the last two cells is stencilx.boundary.Extrapolate(1).",
+    ),
+    (
+        "Dirichlet",
+        "there is no boundary rule 'Dirichlet'.\nHint: a wall with a value is stencilx.boundary.Dirichlet(value).",
+    ),
+    (
+        "neumann",
+        "there is no boundary rule 'neumann'.\n"
+        "Hint: a wall with a slope is stencilx.boundary.Neumann(slope, dx); without flux Neumann(0.0).",
+    ),
+    (
+        "robin",
+        "there is no boundary rule 'robin'.\n"
+        "Hint: a wall that ties value and slope is stencilx.boundary.Robin(a, b, g, dx).",
+    ),
+    (Constant, "Constant is a class: write Constant(value)."),
     (Wrap, "Wrap is a class: write Wrap()."),
+    ({1: (Edge, 0)}, "Edge is a class: write Edge()."),
+    (Dirichlet, "Dirichlet is a class: write Dirichlet(value)."),
+    (Neumann, "Neumann is a class: write Neumann(slope, dx)."),
+    (Robin, "Robin is a class: write Robin(a, b, g, dx)."),
     ({2: "wrap"}, "boundary names axis 2, but field 'u' has 2 axes."),
     ({-3: "wrap"}, "boundary names axis -3, but field 'u' has 2 axes."),
     ({"k": "wrap"}, "boundary names axis 'k' of field 'u', and there is no such axis."),
@@ -693,21 +728,207 @@ BOUNDARIES = [
 
 @pytest.mark.parametrize(("boundary", "text"), BOUNDARIES, ids=[str(value) for value, _ in BOUNDARIES])
 def test_boundary_errors(boundary: Any, text: str) -> None:
-    F = kmap(total, kernel_size=3, boundary=boundary)
-    assert raised(lambda: F(ARRAY), sx.BoundaryError, ValueError) == text
+    text_of = raised(lambda: kmap(total, kernel_size=3, boundary=boundary)(ARRAY), sx.BoundaryError, ValueError)
+    assert text_of == text
 
 
-@pytest.mark.parametrize(("value", "name"), [(np.ones(3), "ndarray"), ("a", "str"), (None, "NoneType")])
-def test_constant_that_is_no_number(value: Any, name: str) -> None:
-    assert raised(lambda: Constant(value), sx.BoundaryError, ValueError) == (
-        f"the constant of a boundary must be a number, not {name}.\n"
-        "Hint: for a value that is traced or varies, write the ghost cells with a region: F[0] = ..."
+@pytest.mark.parametrize("boundary", ["refect", Wrap, {0: (0, None)}, {"u": {1: "mirror"}}], ids=str)
+def test_rules_that_are_none_are_told_at_once(boundary: Any) -> None:
+    """Where they are written, and not in the first call."""
+    for decorator in (sx.kmap, sx.smap, sx.kscan, sx.sscan):
+        with pytest.raises(sx.BoundaryError):
+            decorator(boundary=boundary)
+
+
+NO_VALUE = "must be a number, an array or a function of the kernel's parameters, not"
+LIST = "\nHint: for a list write np.array([...])."
+RULES: list[tuple[Callable[[], Any], str]] = [
+    (lambda: Constant("a"), f"'value' of Constant {NO_VALUE} str."),
+    (lambda: Constant(None), f"'value' of Constant {NO_VALUE} NoneType."),
+    (lambda: Wrap(add="a"), f"'add' of Wrap {NO_VALUE} str."),
+    (lambda: Dirichlet([1.0, 2.0]), f"'value' of Dirichlet {NO_VALUE} list.{LIST}"),
+    (lambda: Neumann((1.0,), dx=1), f"'slope' of Neumann {NO_VALUE} tuple.{LIST}"),
+    (lambda: Neumann(1.0, dx=[0.5]), f"'dx' of Neumann {NO_VALUE} list.{LIST}"),
+    (lambda: Robin({}, 1, 1, 1), f"'a' of Robin {NO_VALUE} dict."),
+    (lambda: Robin(1, 1, "g", 1), f"'g' of Robin {NO_VALUE} str."),
+    *(
+        (
+            lambda rule=rule: rule(at="wall"),
+            f"{rule.func.__name__} stands at='face' (half a cell outside the end cell) or at='node' (the end cell "
+            "itself), not at='wall'.",
+        )
+        for rule in (partial(Dirichlet, 1.0), partial(Neumann, 1.0, 0.5), partial(Robin, 1, 2, 3, 0.5))
+    ),
+    *(
+        (
+            lambda slope=slope: Neumann(slope),
+            "Neumann needs dx, the distance of two cells: the ghosts depend on it.\n"
+            "Hint: write Neumann(slope, dx=...); only Neumann(0.0) goes without.",
+        )
+        for slope in (-1.5, np.zeros(3), lambda t: t)
+    ),
+    *(
+        (lambda dx=dx: Neumann(0.0, dx), f"dx of Neumann, the distance of two cells, must be positive, not {dx}.")
+        for dx in (0, -0.5, float("nan"))
+    ),
+    (lambda: Robin(1, 1, 1, -2), "dx of Robin, the distance of two cells, must be positive, not -2."),
+    (
+        lambda: Robin(1, 0.0, 1, 0.5, at="node"),
+        "Robin's condition at the node has no ghost where b is 0.\n"
+        "Hint: for a given value take Dirichlet(value, at='node').",
+    ),
+    (
+        lambda: Robin(-4.0, 1, np.ones(5), 0.5),
+        "Robin's condition at the face has no ghost where 2*b + a*dx is 0.\n"
+        "Hint: with the outward normal a and b have the same sign at a wall that loses heat.",
+    ),
+    *(
+        (
+            lambda order=order: Extrapolate(order),
+            f"the order of Extrapolate must be a whole number, 0 or more, not {order!r}.",
+        )
+        for order in (-1, 1.0, True, "1", None)
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "text"), RULES, ids=[text[:60] for _, text in RULES])
+def test_rules_that_cannot_be(make: Callable[[], Any], text: str) -> None:
+    assert raised(make, sx.BoundaryError, ValueError) == text
+
+
+def test_rules_that_can_just_be() -> None:
+    """On the other side of each border."""
+    Neumann(np.float32(0)), Neumann(0, at="node"), Neumann(0.0, dx=1e-9)
+    (
+        Robin(1, 0.0, 1, 0.5),
+        Robin(-4.0, 1, 1, 0.5, at="node"),
+        Robin(0, 1, 1, 0.5),
+        Extrapolate(0),
+        Extrapolate(np.int8(2)),
+    )
+
+
+def pair(u: Any, t: Any, gain: Any = 2.0) -> Any:
+    return u[-1, 0] + gain * t * u[0, 1]
+
+
+def inflow(t: Any, u: Any) -> Any:
+    return t * u
+
+
+def outflow(tt: Any) -> Any:
+    return tt
+
+
+def profile(*, t: Any) -> Any:
+    return [t, t]
+
+
+FIELD = "Hint: what depends on cells near the wall is a rule (Robin, Extrapolate), or a region F[0] = kernel."
+VALUES: list[tuple[Any, str]] = [
+    (
+        {1: np.ones(2)},
+        "a boundary value of shape (2,) does not fit axis 1 of field 'u': the field has shape (3, 5), and its face "
+        "there (3,).\nHint: give a number, or an array of the face's shape.",
+    ),
+    (
+        {0: (0, Dirichlet(np.ones((3, 1))))},
+        "a boundary value of shape (3, 1) does not fit axis 0 of field 'u': the field has shape (3, 5), and its face "
+        "there (5,).\nHint: give a number, or an array of the face's shape.",
+    ),
+    (
+        Neumann(lambda t: np.full(5, t), 0.5),  # on both axes: it fits the first one only
+        "a boundary value of shape (5,) does not fit axis 1 of field 'u': the field has shape (3, 5), and its face "
+        "there (3,).\nHint: give a number, or an array of the face's shape.",
+    ),
+    (
+        Dirichlet(inflow),
+        "the boundary function inflow(t, u) takes 'u', which is a field: a boundary value may depend on parameters "
+        f"only.\n{FIELD}",
+    ),
+    (
+        Constant(outflow),
+        "the boundary function outflow(tt) takes 'tt', which is no parameter of the kernel.\nHint: did you mean 't'?",
+    ),
+    (
+        Wrap(add=lambda mass: mass),
+        "the boundary function lambda(mass) takes 'mass', which is no parameter of the kernel.\n"
+        "Hint: choose one of 'gain', 't'.",
+    ),
+    (
+        {"u": {0: (Dirichlet(profile), 0)}},
+        "the boundary function profile(t) must return a number or an array, not list.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("boundary", "text"), VALUES, ids=[text[:60] for _, text in VALUES])
+def test_values_that_do_not_fit_a_call(boundary: Any, text: str) -> None:
+    F = kmap(pair, padding="same", boundary=boundary)
+    assert raised(lambda: F(ARRAY, 1.5), sx.BoundaryError, ValueError) == text
+
+
+def test_a_function_of_a_parameter_of_a_call_that_gives_none() -> None:
+    F = kmap(lambda u: u[-1, 0], padding="same", boundary=Dirichlet(outflow))
+    assert raised(lambda: F(ARRAY), sx.BoundaryError, ValueError) == (
+        "the boundary function outflow(tt) takes 'tt', which is no parameter of the kernel.\nHint: the call gives none."
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "needs", "text"),
+    [
+        (Extrapolate(1), 2, "extrapolate of order 1"),
+        (Extrapolate(3), 4, "extrapolate of order 3"),
+        (Wrap(shared=True), 2, "wrap, last node shared"),
+        (Dirichlet(-1.5, at="node"), 2, "dirichlet -1.5 at the node"),
+        (Neumann(2, 0.5, at="node"), 2, "neumann slope 2 at the node"),
+        (Robin(1, 2, np.ones(5), 0.5, at="node"), 2, "robin 1*u + 2*du/dn = array(5,) at the node"),
+    ],
+    ids=str,
+)
+def test_an_axis_that_is_too_short(rule: Any, needs: int, text: str) -> None:
+    F = kmap(lambda u: u[-1, 0], padding="same", boundary={0: (rule, 0)})
+    F(np.zeros((needs, 5)))
+    short = np.zeros((needs - 1, 5))
+    assert raised(lambda: F(short), sx.BoundaryError, ValueError) == (
+        f"boundary '{text}' needs {needs} cells or more along its axis, and axis 0 of field 'u' has {needs - 1}."
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, bool])
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (Reflect(odd=True), "odd reflect"),
+        (Symmetric(odd=True), "odd symmetric"),
+        (Extrapolate(1), "extrapolate of order 1"),
+        (Extrapolate(2), "extrapolate of order 2"),
+    ],
+    ids=str,
+)
+def test_ghosts_that_may_be_negative(dtype: Any, rule: Any, text: str) -> None:
+    F = kmap(lambda u: u[-1, 0], padding="same", boundary=rule)
+    name = np.dtype(dtype).name
+    assert raised(lambda: F(BYTES.astype(dtype)), sx.BoundaryError, ValueError) == (
+        f"boundary '{text}' may give negative ghosts, and field 'u' of dtype {name} cannot hold them.\n"
+        "Hint: convert the field first: to float, or to a signed integer."
+    )
+
+
+@pytest.mark.parametrize("rule", [Dirichlet(1), Neumann(1, 2), Wrap(add=3), Dirichlet(np.uint8(3), at="node")], ids=str)
+def test_values_of_an_unsigned_field(rule: Any) -> None:
+    F = kmap(lambda u: u[-1, 0], padding="same", boundary=rule)
+    assert raised(lambda: F(BYTES), sx.BoundaryError, ValueError) == (
+        f"boundary '{rule}' may give negative ghosts, and field 'u' of dtype uint8 cannot hold them.\n"
+        "Hint: convert the field first: to float, or to a signed integer."
     )
 
 
 @pytest.mark.parametrize("value", [300, -1, np.int64(256)])
 def test_boundary_value_that_does_not_fit(value: Any) -> None:
-    F = kmap(total, kernel_size=3, padding="same", boundary=value)
+    F = kmap(total, kernel_size=3, padding="same", boundary={0: (value, 0)})
     assert raised(lambda: F(BYTES), sx.BoundaryError, ValueError) == (
         f"the boundary value {value} does not fit field 'u' of dtype uint8.\n"
         f"Hint: convert the field first, or give the value as a float: {float(value)}."

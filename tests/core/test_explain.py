@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from stencilx.backend import Arguments, Leaf
-from stencilx.boundary import resolve
 from stencilx.explain import Explanation, itemsize, short
 from stencilx.fields import FieldPlan, plan_field
 from stencilx.plan import Plan, RegionValue
 from stencilx.regions import Frame, parts
+from stencilx.walls import resolve
 from stencilx.window import Geometry, Window, padding_pairs
 
 
@@ -71,8 +71,9 @@ def test_one_field_and_one_kernel() -> None:
         "slope: kmap on backend 'told'\n"
         "  field       u: f32[3,5], window -1..1, 0..1, 2 reads of 6\n"
         "  padding     (1, 1), (0, 1)\n"
-        "  outside     axis 0: edge (1 cell before), constant 1.5 (1 cell after)\n"
-        "  outside     axis 1: constant 0 (1 cell after)\n"
+        "  outside     axis 0, 1 cell before: edge\n"
+        "  outside     axis 0, 1 cell after: constant 1.5\n"
+        "  outside     axis 1, 1 cell after: constant 0\n"
         "  output      f32[3,5]\n"
         "  region      0:3, 0:5: max, from F[...]\n"
         "  schedule    parallel: every cell reads old values\n"

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stencilx.boundary import Constant, Edge, Sides, Wrap, resolve
+from stencilx.boundary import Constant, Edge, Wrap
 from stencilx.dependence import Schedule
 from stencilx.errors import BoundaryError, FieldError
 from stencilx.fields import FieldPlan, common_grid, plan_field
 from stencilx.plan import Plan, RegionValue
 from stencilx.regions import Frame, parts
+from stencilx.walls import Sides, resolve
 from stencilx.window import Geometry, Pair, padding_pairs, window_of_size
 
 INNER, UPPER = slice(1, None), (0, slice(None))
@@ -87,7 +88,7 @@ def test_frozen(datum: Any) -> None:
 
 def test_prints_what_it_holds() -> None:
     text = repr(plan())
-    for part in ("field='u'", "shape=(3, 5)", "Window(lo=(-1, -1), hi=(1, 1))", "Wrap()", "((0, -1), (0, 1))"):
+    for part in ("field='u'", "shape=(3, 5)", "Window(lo=(-1, -1), hi=(1, 1))", "Wrap(add=0, ", "((0, -1), (0, 1))"):
         assert part in text
     assert "grid=(3, 5)" in text
     assert "Part(owner=1, cells=(range(0, 1), range(0, 5)))" in text

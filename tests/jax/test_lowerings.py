@@ -13,6 +13,7 @@ import stencilx_jax.map
 import stencilx_jax.sweep
 
 import stencilx as sx
+from stencilx.boundary import Dirichlet, Extrapolate, Neumann, Robin
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(11, 14))
@@ -26,6 +27,8 @@ RULES: list[Any] = [
     {0: 3.0, 1: "wrap"},
     {0: 3.0, 1: 4.0},
     {0: ("edge", "wrap"), 1: ("symmetric", 1.0)},
+    {0: ("wrap", Dirichlet(1.5)), 1: (Extrapolate(1), "edge")},
+    {0: (Neumann(RNG.normal(size=14), 0.5), "reflect"), 1: (RNG.normal(size=11), Robin(1.0, 2.0, 3.0, 0.5))},
 ]
 GEOMETRIES: list[dict[str, Any]] = [
     {"kernel_size": (3, 5), "padding": "same"},
