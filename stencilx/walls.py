@@ -207,10 +207,11 @@ def joins(rules: Sequence[Sides], values: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _joining(value: Any) -> Any:
-    if isinstance(value, numbers.Number):
-        return type(value)(1)  # of any value: plans are kept for later calls
-    weak = {"b": False, "i": 1, "u": 1, "f": 1.0, "c": 1j}
-    return weak[np.dtype(value.dtype).kind] if getattr(value, "weak_type", False) else value.dtype
+    """The dtype of an array; for a number one of its kind, whatever its value: plans are kept for later calls."""
+    kinds = {"b": False, "i": 1, "u": 1, "f": 1.0, "c": 1j}
+    if isinstance(value, (bool, int, float, complex)):
+        return kinds[np.dtype(type(value)).kind]
+    return kinds[np.dtype(value.dtype).kind] if getattr(value, "weak_type", False) else value.dtype
 
 
 # Checks
