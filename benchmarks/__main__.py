@@ -68,8 +68,8 @@ def run_all(
                 bar.set_description(f"{row.name}, {environment.name}")
                 try:
                     found[environment.name] = run(row, environment, options.quick, options.rounds)
-                except subprocess.CalledProcessError:
-                    failed.append(f"{row.name} ({environment.name})")
+                except subprocess.CalledProcessError as error:
+                    failed.append(f"{row.name} ({environment.name}), exit status {error.returncode}")
                 bar.update()
             if found:
                 results[row.name] = found
