@@ -242,13 +242,14 @@ TOY = '''
 
 import numpy as np
 from types import SimpleNamespace
+from stencilx.backend import step_by_step
 from stencilx.boundary import Constant
 
 
 class Toy:
     name, calls = "toy", 0
 
-    def as_field(self, value):
+    def as_field(self, value, like=None):
         return np.asarray(value)
 
     def signature(self, arguments):
@@ -257,11 +258,17 @@ class Toy:
     def joined(self, array, joins):
         return np.result_type(array, *joins)
 
+    def where(self, condition, tree, other):
+        return tree if condition else other
+
     def trace(self, kernel, windows, arguments):
         return SimpleNamespace(kernel=kernel, reads=tuple(s.window for s in windows), operations=None, reusable=True)
 
     def output(self, plan, formulas, arguments):
         return None
+
+    def loop(self, step, donate):
+        return step_by_step(step)
 
     def runner(self, plan, formulas):
         (field,) = plan.fields
@@ -411,7 +418,7 @@ TELL = """
                 False,
                 "NoneType",
                 "backend 'nameless' (stencilx_toy:THING) is no backend: "
-                "it lacks as_field, signature, joined, output, runner.",
+                "it lacks as_field, signature, joined, where, output, runner, loop.",
             ],
         ),
         (
