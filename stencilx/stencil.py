@@ -239,6 +239,7 @@ class Stencil:
         if self._walls or self._options.mask is not None:
             known, names = by_name(arguments, kernels), field_names(self._options.fields, kernels)
             arguments = replace(arguments, walls=walls.evaluated(self._walls, known, names))
+            walls.check_numbers(arguments.walls, (str(field.dtype) for field in fields))
             if self._options.mask is not None:
                 shapes = {name: tuple(field.shape) for name, field in zip(names, fields, strict=True)}
                 masks = mask.find(self._options.mask, known, shapes)

@@ -164,6 +164,21 @@ def _called(function: Callable[..., Any], known: Mapping[str, Any], fields: Iter
     return value
 
 
+def check_numbers(values: Sequence[Any], dtypes: Iterable[str]) -> None:
+    """A whole number that a function gave must fit integer fields, as one that is written does."""
+    whole = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    for dtype in dtypes if whole else ():
+        name = dtype.split(".")[-1]  # "torch.uint8"
+        if re.fullmatch(r"u?int\d+", name):
+            limits = np.iinfo(name)
+            for value in whole:
+                if not limits.min <= value <= limits.max:
+                    raise BoundaryError(
+                        f"a boundary function gives {value}, which does not fit a field of dtype {dtype}.",
+                        hint=f"convert the field first, or let the function give a float: {float(value)}.",
+                    )
+
+
 def filled(rule: Rule, value: Callable[[Slot], Any]) -> Rule:
     """The rule with values in its slots."""
     slots = {name: slot for name in rule.VALUES if isinstance(slot := getattr(rule, name), Slot)}

@@ -82,7 +82,7 @@ def split_by_strips(formula: JaxFormula, part: Part, shifts: Sequence[Shifts]) -
     """
     if isinstance(part.cells, Points) or formula.inputs is None:
         return [part]
-    if part.count < STRIPS_FROM or len(formula.inputs) > MANY:
+    if part.count < STRIPS_FROM or any(len(reads) > MANY for reads in formula.reads):
         return [part]
     if any(isinstance(what, Reduction) for _, what in formula.inputs):
         return [part]

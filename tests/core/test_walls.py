@@ -30,6 +30,7 @@ from stencilx.walls import (
     as_rule,
     check_fits,
     check_lengths,
+    check_numbers,
     check_values,
     copying,
     evaluated,
@@ -475,3 +476,10 @@ def test_faces_go_on_by_copies_or_with_their_last_value() -> None:
         assert copying(rule) == rule
     for rule in (*COMPUTING, ZERO, Constant(3), Robin(1, 1, 1, 1)):
         assert copying(rule) == Edge()
+
+
+@pytest.mark.parametrize("value", [300, -1])
+def test_whole_numbers_that_functions_give_must_fit(value: int) -> None:
+    check_numbers([value, 2.5, True], ["float32", "int64"])
+    with pytest.raises(BoundaryError, match=f"a boundary function gives {value}, which does not fit .* dtype uint8"):
+        check_numbers([2.5, value], ["float32", "uint8"])
