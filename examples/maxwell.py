@@ -14,12 +14,9 @@ value problems involving Maxwell's equations in isotropic media, IEEE Trans. Ant
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 
 import stencilx as sx
@@ -61,12 +58,11 @@ def propagate(
     e = jnp.asarray(e)
     slowness = jnp.broadcast_to(jnp.asarray(permittivity, e.dtype), e.shape)
 
-    def step(_: Any, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        e, h = state
+    def step(e: jax.Array, h: jax.Array) -> tuple[jax.Array, jax.Array]:
         e = electric(e, h, slowness, ratio)
         return e, magnetic(h, e, ratio)
 
-    return lax.fori_loop(0, steps, step, (e, jnp.asarray(h)))
+    return sx.iterate(step, (e, jnp.asarray(h)), steps).state
 
 
 def standing_wave(n: int, time: float, ratio: float, mode: int = 1) -> tuple[np.ndarray, np.ndarray]:

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 import stencilx as sx
 
@@ -167,10 +166,10 @@ def advance(state: State, basin: Basin, dt: float, steps: int, walls: str = "sli
         by_rate = rates(state, basin, walls)
         return jax.tree.map(lambda old, x, rate: (1 - weight) * old + weight * (x + dt * rate), first, state, by_rate)
 
-    def step(_: Any, state: State) -> State:
+    def step(state: State) -> State:
         return euler(state, euler(state, euler(state, state, 1.0), 1 / 4), 2 / 3)
 
-    return lax.fori_loop(0, steps, step, State(*map(jnp.asarray, state)))
+    return sx.iterate(step, State(*map(jnp.asarray, state)), steps).state
 
 
 def mass(state: State, basin: Basin) -> float:

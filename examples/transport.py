@@ -19,7 +19,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.typing import ArrayLike
 
 import stencilx as sx
@@ -71,10 +70,10 @@ def transport(c: ArrayLike, v: ArrayLike, steps: int, dt: float, dx: float, flux
     """
     v, ratio = jnp.asarray(v), dt / dx
 
-    def step(number: Any, c: jax.Array) -> jax.Array:
-        return drain(c, flux(c, v, number * dt), ratio)
+    def step(c: jax.Array, number: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return drain(c, flux(c, v, number * dt), ratio), number + 1
 
-    return lax.fori_loop(0, steps, step, jnp.asarray(c))
+    return sx.iterate(step, (jnp.asarray(c), 0), steps).state[0]
 
 
 def converging(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,6 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cbook import get_sample_data
@@ -86,7 +85,7 @@ def jacksboro() -> Terrain:
 @functools.partial(jax.jit, static_argnames="steps")
 def evolve(z: jax.Array, ry: jax.typing.ArrayLike, rx: jax.typing.ArrayLike, steps: int) -> jax.Array:
     """The elevation after some steps. For a fixed number of them JAX can differentiate the loop, too."""
-    return lax.fori_loop(0, steps, lambda _, z: diffuse(z, ry, rx), z)
+    return sx.iterate(lambda z: diffuse(z, ry, rx), z, steps).state
 
 
 @dataclass(frozen=True)

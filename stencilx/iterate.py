@@ -71,11 +71,15 @@ KEPT = 64
 """Loops that are kept compiled; the one that was used longest ago is the first to go."""
 
 _loops: OrderedDict[Any, tuple[Any, list[Any], Loop]] = OrderedDict()
-"""By the step's identity and the options: the step, what it took from its surroundings, and its loop."""
+"""By the identity of the step's code and the options: the code, what it took from its surroundings, and its loop."""
 
 
 def _loop(step: Callable[..., Any], backend: Backend, spread: bool, donate: bool) -> Loop:
-    owner = step.__func__ if isinstance(step, types.MethodType) else step  # a bound method is made anew each time
+    owner: Any = step.__func__ if isinstance(step, types.MethodType) else step
+    if isinstance(
+        owner, types.FunctionType
+    ):  # made anew where it is written, as a lambda is, it is still the same code
+        owner = owner.__code__
     key, surroundings = (id(owner), backend.name, spread, donate), _surroundings(step)
     known = _loops.pop(key, None)
     if known is None or not unchanged(known[1], surroundings):

@@ -126,6 +126,31 @@ def test_one_compilation_serves_all_numbers_of_steps():
     assert len(traces) == first
 
 
+def test_a_step_that_is_written_in_a_loop_is_compiled_once():
+    traces, rate, other = [], 0.1, jnp.ones((3, 5))
+
+    def counted(u: Any) -> Any:
+        traces.append(1)
+        return heat(u)
+
+    u, expected = start(), start()
+    for _ in range(4):
+        u = sx.iterate(lambda u: counted(u) + rate * other, u, 2).state
+        expected = one_by_one(lambda u: heat(u) + rate * other, expected, 2)
+    np.testing.assert_allclose(u, expected, rtol=1e-12)
+    assert len(traces) < 10
+    again = sx.iterate(lambda u: counted(u) + rate * other, u, 2).state  # another place, another loop
+    np.testing.assert_allclose(again, one_by_one(lambda u: heat(u) + rate * other, expected, 2), rtol=1e-12)
+
+
+def test_what_a_step_closes_over_may_differ_from_call_to_call():
+    def after(weights: Any) -> Any:
+        return sx.iterate(lambda u: heat(u) * weights, start(), 3).state
+
+    for weights in (jnp.full((3, 5), 0.5), jnp.full((3, 5), 0.25)):
+        np.testing.assert_allclose(after(weights), one_by_one(lambda u: heat(u) * weights, start(), 3), rtol=1e-12)  # noqa: B023
+
+
 def test_a_number_that_has_changed_is_seen():
     rate = 0.1
 
