@@ -184,6 +184,8 @@ class MaskedKernel:
             return m.where(exists, result, 0)
         if len(m.keep) == 1:
             return m.where(exists, result, raw[m.keep[0]][centre])
+        if not isinstance(result, (tuple, list)) or len(result) != len(m.keep):
+            return result  # an error of its own
         pairs = zip(result, m.keep, strict=True)
         return tuple(m.where(exists, value, raw[number][centre]) for value, number in pairs)
 

@@ -351,3 +351,16 @@ def test_errors(library, options, text):
     stencil = sx.kmap(slope, **{"padding": "same", **options})
     with pytest.raises(sx.StencilError, match=text):
         run(library, stencil, field())
+
+
+def test_two_fields_are_updated_where_cells_are(library):
+    u, v, wet = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, np.nan, 1.0, 1.0]), np.array([True, False, True, True])
+    sweep = sx.sscan(fields=2, updates=("u", "v"), boundary="edge", mask={"v": wet, "u": wet})
+    sweep[...] = lambda u, v: (u[-1] + v[0], v[-1] + 1)
+    stencil = sweep.with_backend(library.backend)
+    new_u, new_v = (library.numpy(a) for a in stencil(library.array(u), library.array(v)))
+    agree(new_u, np.array([2.0, 2.0, 4.0, 5.0]))
+    agree(new_v, np.array([2.0, np.nan, 2.0, 3.0]))
+    sweep[...] = lambda u, v: u[-1] + v[0]
+    with pytest.raises(sx.KernelError, match="2 fields are updated, each by a number"):
+        sweep.with_backend(library.backend)(library.array(u), library.array(v))
