@@ -71,7 +71,7 @@ class Shifts:
         rule = self._with_values(rule, axis)
         if isinstance(rule, Constant):
             shape[axis] = len(places)
-            value = self.xp.asarray(rule.value, dtype=array.dtype, device=self.device)
+            value = like(rule.value, array, self.xp)
             return [self.xp.broadcast_to(value, tuple(shape))]
         if not rule.copies:
             slabs = (ghost(rule, place, n, lambda i: array[_only(axis, i, array.ndim)]) for place in places)
@@ -160,17 +160,21 @@ def as_slice(places: range) -> slice:
     return slice(places[0], places[-1] + 1, places.step) if places else slice(0, 0)
 
 
+def like(value: Any, array: Any, xp: Any) -> Any:
+    """A number or an array of the library in the dtype and on the device of another array."""
+    device = array_api_compat.device(array)
+    if hasattr(value, "dtype"):
+        return array_api_compat.to_device(xp.astype(value, array.dtype, copy=False), device)
+    return xp.asarray(value, dtype=array.dtype, device=device)
+
+
 def put(array: Any, value: Any, cells: Box | Points, places: Sequence[range], xp: Any) -> Any:
     """The array, which is ours to write into, with a number or the values of some cells.
 
     Args:
         places: for each axis of the grid where in the array its cells lie. Further axes are written whole.
     """
-    device = array_api_compat.device(array)
-    if hasattr(value, "dtype"):
-        value = array_api_compat.to_device(xp.astype(value, array.dtype, copy=False), device)
-    else:
-        value = xp.asarray(value, dtype=array.dtype, device=device)
+    value = like(value, array, xp)
     if isinstance(cells, Points):
         return _with_points(array, value, cells, places, xp)
     chosen = [as_slice(p[r.start : r.stop : r.step]) for p, r in zip(places, cells, strict=True)]

@@ -26,7 +26,7 @@ from stencilx.fields import FieldPlan
 from stencilx.plan import Plan
 from stencilx.regions import Box, Part, Points
 from stencilx.window import Offset
-from stencilx_array_api.shifts import Shifts, Source, Walls, as_slice, put, sizes
+from stencilx_array_api.shifts import Shifts, Source, Walls, as_slice, like, put, sizes
 
 Evaluate = Callable[[Part, Sequence[Source]], Sequence[Any]]
 """For each update the values in the cells of a part: a number, or an array of their shape."""
@@ -172,9 +172,9 @@ class Slabs:
         return dict(zip(self._walked, place))
 
 
-def _as_array(value: Any, shape: tuple[int, ...], like: Any, xp: Any) -> Any:
+def _as_array(value: Any, shape: tuple[int, ...], array: Any, xp: Any) -> Any:
     """A number or an array as one of that shape, of the dtype of another."""
-    value = xp.asarray(value, dtype=like.dtype, device=array_api_compat.device(like))
+    value = like(value, array, xp)
     return value if value.shape == shape else xp.broadcast_to(value, shape)
 
 

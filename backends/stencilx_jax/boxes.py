@@ -23,6 +23,7 @@ from jax import lax
 from stencilx.regions import Box, Points
 from stencilx.walls import is_plain
 from stencilx_jax.fences import fenced
+from stencilx_jax.scalars import at_least_one
 from stencilx_jax.shifts import MANY, Shifts, outside, sliced
 
 WORTH_IT = 16
@@ -113,7 +114,7 @@ def _along_axes(reduction: Reduction, array: Any, places: Places, beyond: Sequen
         here = [lax.convert_element_type(sliced(array, c) == result, result.dtype) for c in itertools.product(*at)]
         moved = (lax.mul(h, sliced(move, c)) for h, c in zip(here, itertools.product(*at)))
         moved = functools.reduce(lax.add, moved)
-        return result, lax.div(moved, functools.reduce(lax.add, here))
+        return result, lax.div(moved, at_least_one(functools.reduce(lax.add, here)))
 
     return extremum(array)
 

@@ -202,6 +202,11 @@ def _rows(array: np.ndarray, axes: Sequence[int]) -> np.ndarray:
     return array.transpose([*kept, *axes]).reshape([array.shape[axis] for axis in kept] + [-1])
 
 
+def at_least_one(count: Any) -> Any:
+    """How many share a gradient; none where the largest is NaN, and then none get any, rather than NaN all of them."""
+    return lax.max(count, lax.full_like(count, 1))
+
+
 def _extremum(kind: str, larger: Callable[[Any, Any], Any]) -> Rule:
     """The largest or smallest of many: where several are, they share its gradient, as in `jnp.max`."""
 
@@ -215,7 +220,7 @@ def _extremum(kind: str, larger: Callable[[Any, Any], Any]) -> Rule:
         result = extremum(values)
         here = [lax.convert_element_type(value == result, result.dtype) for value in values]
         moved = functools.reduce(lax.add, map(lax.mul, here, moves))
-        return result, lax.div(moved, functools.reduce(lax.add, here))
+        return result, lax.div(moved, at_least_one(functools.reduce(lax.add, here)))
 
     def rule(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
         whole = _reduced_whole(kind, eqn, operands[0])

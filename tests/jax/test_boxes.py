@@ -140,6 +140,17 @@ def test_gradients_of_the_largest_are_shared_at_ties():
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("size", [3, 5])
+def test_no_nan_leaks_through_the_gradient_of_a_largest(size):
+    """Whose window holds a NaN and whose result is not used gives no gradient to anybody."""
+    x = field(7, 9).at[2, 3].set(jnp.nan)
+    stencil = sx.kmap(jnp.max, kernel_size=size, padding="same", boundary=-np.inf)
+    gradient = jax.grad(lambda x: jnp.where(jnp.isnan(stencil(x)), 0.0, stencil(x)).sum())(x)
+    assert np.isfinite(gradient).all()
+    assert gradient[2, 3] == 0
+    assert gradient.sum() == np.isfinite(stencil(x)).sum()
+
+
 @pytest.mark.parametrize("kind", ["max", "min", "sum"])
 @pytest.mark.parametrize("boundary", [0.25, "wrap"])
 def test_gradients_are_finite_differences(kind, boundary):
