@@ -113,7 +113,7 @@ def dependences(f: FieldPlan, grid: Sequence[int]) -> Iterator[Dependence]:
     """The reads of an updated field, each with all distances of what it reads."""
     for tap in f.reads:
         by_axis = [_distances(f.geometry, f.rules[axis], axis, tap[axis], grid[axis]) for axis in range(len(grid))]
-        offset = tuple(t * d for t, d in zip(tap, f.geometry.dilation, strict=True))
+        offset = f.geometry.in_cells(tap)
         for distance in sorted(set(itertools.product(*by_axis))):
             yield Dependence(f.name, offset, distance)
 

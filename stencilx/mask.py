@@ -56,13 +56,14 @@ def find(mask: Any, known: Mapping[str, Any], shapes: Mapping[str, tuple[int, ..
             shown = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise FieldError(f"the mask has shape {tuple(array.shape)}, and no field has: {shown}.")
         return found
-    for name, given in mask.items():
+    for name in mask:
         if name not in shapes:
             raise FieldError(f"mask names field {name!r}, and there is no such field.", hint=did_you_mean(name, shapes))
-        array = _array(given, known)
+    arrays = {name: _array(mask[name], known) for name in shapes if name in mask}
+    for name, array in arrays.items():
         if tuple(array.shape) != shapes[name]:
             raise FieldError(f"the mask of field {name!r} has shape {tuple(array.shape)}, the field {shapes[name]}.")
-    return {name: _array(mask[name], known) for name in shapes if name in mask}
+    return arrays
 
 
 def _array(mask: Any, known: Mapping[str, Any]) -> Any:

@@ -186,8 +186,7 @@ class Stencil:
         plan = self._prepare(args, kwargs)[0].plan
         found = {}
         for f in plan.fields[: len(field_names(self._options.fields, self._kernels))]:  # no masks
-            cells = (tuple(o * d for o, d in zip(r, f.geometry.dilation, strict=True)) for r in f.reads)
-            found[f.name] = sorted(cells)
+            found[f.name] = sorted(map(f.geometry.in_cells, f.reads))
         return found
 
     def schedule(self, *args: Any, **kwargs: Any) -> str:
@@ -243,8 +242,7 @@ class Stencil:
             if self._options.mask is not None:
                 shapes = {name: tuple(field.shape) for name, field in zip(names, fields, strict=True)}
                 masks = mask.find(self._options.mask, known, shapes)
-        args, kwargs = arguments.with_fields(fields)
-        arguments = replace(arguments, args=args, kwargs=kwargs)
+        arguments = Arguments(*arguments.with_fields(fields), arguments.fields, arguments.walls)
         if masks:
             arguments = mask.with_masks(arguments, [backend.as_field(array, fields[0]) for array in masks.values()])
         surroundings = captured(kernels)

@@ -8,6 +8,7 @@ call ──> evaluated: numbers and arrays that travel beside the fields ──f
 from __future__ import annotations
 
 import inspect
+import itertools
 import numbers
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -166,17 +167,20 @@ def _called(function: Callable[..., Any], known: Mapping[str, Any], fields: Iter
 
 def check_numbers(values: Sequence[Any], dtypes: Iterable[str]) -> None:
     """A whole number that a function gave must fit integer fields, as one that is written does."""
-    whole = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
-    for dtype in dtypes if whole else ():
-        name = dtype.split(".")[-1]  # "torch.uint8"
-        if re.fullmatch(r"u?int\d+", name):
-            limits = np.iinfo(name)
-            for value in whole:
-                if not limits.min <= value <= limits.max:
-                    raise BoundaryError(
-                        f"a boundary function gives {value}, which does not fit a field of dtype {dtype}.",
-                        hint=f"convert the field first, or let the function give a float: {float(value)}.",
-                    )
+    for value, dtype in itertools.product(values, dtypes):
+        if _overflows(value, dtype):
+            raise BoundaryError(
+                f"a boundary function gives {value}, which does not fit a field of dtype {dtype}.",
+                hint=f"convert the field first, or let the function give a float: {float(value)}.",
+            )
+
+
+def _overflows(value: Any, dtype: str) -> bool:
+    """Whether a value is a whole number, and none of an integer dtype."""
+    name = dtype.split(".")[-1]  # "torch.uint8"
+    if not isinstance(value, int) or isinstance(value, bool) or not re.fullmatch(r"u?int\d+", name):
+        return False
+    return not np.iinfo(name).min <= value <= np.iinfo(name).max
 
 
 def filled(rule: Rule, value: Callable[[Slot], Any]) -> Rule:
@@ -234,16 +238,13 @@ def _joining(value: Any) -> Any:
 
 def check_fits(rules: Sequence[Sides], dtype: str, joined: str, field: str) -> None:
     """No silent overflow: whole numbers outside an integer field are of its dtype, and formulas have signs."""
-    name = dtype.split(".")[-1]  # "torch.uint8"
-    if re.fullmatch(r"u?int\d+", name):
-        limits = np.iinfo(name)
-        for rule in (rule for sides in rules for rule in sides if not rule.copies):
-            for value in (getattr(rule, value) for value in rule.VALUES):
-                if isinstance(value, int) and not isinstance(value, bool) and not limits.min <= value <= limits.max:
-                    raise BoundaryError(
-                        f"the boundary value {value} does not fit field {field!r} of dtype {dtype}.",
-                        hint=f"convert the field first, or give the value as a float: {float(value)}.",
-                    )
+    for rule in (rule for sides in rules for rule in sides if not rule.copies):
+        for value in (getattr(rule, value) for value in rule.VALUES):
+            if _overflows(value, dtype):
+                raise BoundaryError(
+                    f"the boundary value {value} does not fit field {field!r} of dtype {dtype}.",
+                    hint=f"convert the field first, or give the value as a float: {float(value)}.",
+                )
     if re.fullmatch(r"uint\d+|bool", joined.split(".")[-1]):
         for rule in (rule for sides in rules for rule in sides):
             if not rule.copies and not isinstance(rule, Constant):

@@ -195,6 +195,10 @@ class Geometry:
         """Where the windows of all cells are centred, along each axis."""
         return tuple(self.positions(axis, range(n), 0) for axis, n in enumerate(self.grid))
 
+    def in_cells(self, tap: Offset) -> Offset:
+        """A tap's offset from the centre in cells of the array."""
+        return tuple(t * d for t, d in zip(tap, self.dilation, strict=True))
+
     def position(self, axis: int, cell: int, tap: int) -> int:
         """The index along one axis that a cell's tap reads; outside 0..n-1 it is a ghost."""
         before = self.padding[axis][0]

@@ -21,7 +21,7 @@ from jax import lax
 from stencilx.errors import ScheduleError
 from stencilx.plan import Plan
 from stencilx.results import kernel_name
-from stencilx_jax.jaxprs import Jaxpr, JaxprEqn, Literal, inner
+from stencilx_jax.jaxprs import CALLS, Jaxpr, JaxprEqn, Literal, called
 from stencilx_jax.trace import JaxFormula
 
 
@@ -74,7 +74,8 @@ def check(plan: Plan, formulas: Sequence[JaxFormula]) -> None:
     for formula in formulas:
         inputs = formula.inputs or ()
         reads = [
-            offsets.get(_in_cells(plan, number, tap)) if number in plan.updates else None for number, tap in inputs
+            offsets.get(plan.fields[number].geometry.in_cells(tap)) if number in plan.updates else None
+            for number, tap in inputs
         ]
         carried = next((read for read in reads if read is not None), None)
         if carried is None:
@@ -96,10 +97,6 @@ def check(plan: Plan, formulas: Sequence[JaxFormula]) -> None:
                 f"{kernel_name(formula.kernel)} {obstacle}.",
                 hint="leave schedule= away: then every kernel goes.",
             ) from None
-
-
-def _in_cells(plan: Plan, number: int, tap: Sequence[int]) -> tuple[int, ...]:
-    return tuple(t * d for t, d in zip(tap, plan.fields[number].geometry.dilation, strict=True))
 
 
 def _dependent(jaxpr: Jaxpr, given: Sequence[bool]) -> list[bool]:
@@ -167,9 +164,9 @@ def _convert(eqn: JaxprEqn, operands: list[bool]) -> list[bool]:
     return _linear(eqn, operands)
 
 
-@_rule("jit pjit closed_call core_call checkpoint remat remat2")
+@_rule(" ".join(CALLS))
 def _call(eqn: JaxprEqn, operands: list[bool]) -> list[bool]:
-    return _dependent(inner(eqn.params["jaxpr" if "jaxpr" in eqn.params else "call_jaxpr"]).jaxpr, operands)
+    return _dependent(called(eqn).jaxpr, operands)
 
 
 def _unknown(eqn: JaxprEqn, operands: list[bool]) -> list[bool]:

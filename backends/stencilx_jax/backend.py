@@ -49,7 +49,7 @@ class JaxBackend:
         return trace(kernel, windows, arguments)
 
     def output(self, plan: Plan, formulas: Sequence[JaxFormula], arguments: Arguments) -> tuple[Leaf, ...]:
-        leaves = jax.eval_shape(_body(plan, formulas), _inputs(plan, formulas, arguments))
+        leaves = jax.eval_shape(_body(plan, formulas), _inputs(plan, formulas)(arguments))
         return tuple(Leaf(leaf.shape, str(leaf.dtype)) for leaf in leaves)
 
     def loop(self, step: Callable[[Any], Any], donate: bool) -> Loop:
@@ -63,13 +63,14 @@ class JaxBackend:
         tree = formulas[0].tree if formulas else jax.tree.structure(0)
         if len(plan.updates) > 1:
             tree = jax.tree.structure((0,) * len(plan.updates))
-        # What closes over a traced value serves one call only: compiling it would be for nothing.
+        # What closes over a traced value serves one call only: it is jitted just to be fenced.
         reusable = all(formula.reusable for formula in formulas)
         compiled = jax.jit(body) if reusable or not plan.fuse else body
+        inputs_of = _inputs(plan, formulas)
         into = jax.jit(lambda out, inputs: body(inputs), donate_argnums=0, keep_unused=True)
 
         def run(arguments: Arguments, out: Any) -> Any:
-            inputs = _inputs(plan, formulas, arguments)
+            inputs = inputs_of(arguments)
             if out is None:
                 return jax.tree.unflatten(tree, compiled(inputs) if plan.fuse else fenced(compiled, inputs))
             buffers = _buffers(out, tree, jax.eval_shape(body, inputs), arguments)
@@ -107,11 +108,16 @@ def _body(plan: Plan, formulas: Sequence[JaxFormula]) -> Callable[[maps.Inputs],
     return lambda inputs: run(plan, formulas, inputs)
 
 
-def _inputs(plan: Plan, formulas: Sequence[JaxFormula], arguments: Arguments) -> maps.Inputs:
+def _inputs(plan: Plan, formulas: Sequence[JaxFormula]) -> Callable[[Arguments], maps.Inputs]:
+    """How the arrays of a call are put together."""
     owners = {part.owner for part in plan.parts}
     fillings = [value.constant if number in owners else None for number, value in enumerate(plan.values)]
     constants = [f.constants for f in formulas]
-    return maps.Inputs(arguments.arrays, split(arguments).dynamic, constants, fillings, list(arguments.walls))
+
+    def inputs(arguments: Arguments) -> maps.Inputs:
+        return maps.Inputs(arguments.arrays, split(arguments).dynamic, constants, fillings, list(arguments.walls))
+
+    return inputs
 
 
 def _check_results(plan: Plan, formulas: Sequence[JaxFormula]) -> None:

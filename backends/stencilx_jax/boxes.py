@@ -24,7 +24,7 @@ from stencilx.regions import Box, Points
 from stencilx.walls import is_plain
 from stencilx_jax.fences import fenced
 from stencilx_jax.scalars import at_least_one
-from stencilx_jax.shifts import MANY, Shifts, outside, sliced
+from stencilx_jax.shifts import MANY, Shifts, moved, outside, sliced, with_constants
 
 WORTH_IT = 16
 """Windows of fewer cells are reduced as they are."""
@@ -74,8 +74,8 @@ def reduced(reduction: Reduction, shifts: Shifts, cells: Box | Points) -> Any:
     ]
     beyond = _beyond(reduction, shifts)
     if beyond is None:
-        moved = [[range(p.start + n, p.stop + n, p.step) for p in ps] for ps, (n, _) in zip(places, shifts.ghosts)]
-        result = _along_axes(reduction, shifts.extended, moved, [(0, 0)] * len(box))
+        inside = [[moved(p, before) for p in ps] for ps, (before, _) in zip(places, shifts.ghosts)]
+        result = _along_axes(reduction, shifts.extended, inside, [(0, 0)] * len(box))
     else:
         result = _along_axes(reduction, shifts.array, places, beyond)
     return result[cells.index] if isinstance(cells, Points) else result
@@ -108,13 +108,12 @@ def _along_axes(reduction: Reduction, array: Any, places: Places, beyond: Sequen
         ghosts = [
             outside(range(min(p.start for p in ps), max(p.stop for p in ps)), n) for ps, n in zip(places, array.shape)
         ]
-        at = [[range(p.start + n, p.stop + n, p.step) for p in ps] for ps, (n, _) in zip(places, ghosts)]
+        at = [[moved(p, before) for p in ps] for ps, (before, _) in zip(places, ghosts)]
         for axis, (counts, values) in enumerate(zip(ghosts, beyond)):
-            array, move = _extended(array, axis, counts, values), _extended(move, axis, counts, (0, 0))
+            array, move = with_constants(array, axis, counts, values), with_constants(move, axis, counts, (0, 0))
         here = [lax.convert_element_type(sliced(array, c) == result, result.dtype) for c in itertools.product(*at)]
-        moved = (lax.mul(h, sliced(move, c)) for h, c in zip(here, itertools.product(*at)))
-        moved = functools.reduce(lax.add, moved)
-        return result, lax.div(moved, at_least_one(functools.reduce(lax.add, here)))
+        shared = (lax.mul(h, sliced(move, c)) for h, c in zip(here, itertools.product(*at)))
+        return result, lax.div(functools.reduce(lax.add, shared), at_least_one(functools.reduce(lax.add, here)))
 
     return extremum(array)
 
@@ -139,20 +138,10 @@ def _pass(
     for places in taps:
         counts = outside(places, array.shape[axis])
         inside = _slice(array, axis, places[counts[0] : len(places) - counts[1]])
-        read.append(_extended(inside, axis, counts, values))
+        read.append(with_constants(inside, axis, counts, values))
     if weights is not None:
         read = [value * jnp.asarray(w, array.dtype) for value, w in zip(read, weights)]
     return functools.reduce(_OPERATIONS[kind], read)
-
-
-def _extended(array: Any, axis: int, counts: tuple[int, int], values: tuple[Any, Any]) -> Any:
-    """An array with so many constants before and after it along one axis."""
-    for side, (count, value) in enumerate(zip(counts, values)):
-        if count:
-            widths = [(0, 0, 0)] * array.ndim
-            widths[axis] = (count, 0, 0) if side == 0 else (0, count, 0)
-            array = lax.pad(array, jnp.asarray(value, array.dtype), widths)
-    return array
 
 
 def _padded(array: Any, axis: int, taps: Sequence[range], values: tuple[Any, Any]) -> tuple[Any, list[range]]:
@@ -160,8 +149,7 @@ def _padded(array: Any, axis: int, taps: Sequence[range], values: tuple[Any, Any
     n = array.shape[axis]
     before = max(0, -min(places.start for places in taps))
     after = max(0, max(places[-1] + 1 if places else 0 for places in taps) - n)
-    moved = [range(p.start + before, p.stop + before, p.step) for p in taps]
-    return _extended(array, axis, (before, after), values), moved
+    return with_constants(array, axis, (before, after), values), [moved(places, before) for places in taps]
 
 
 def _slice(array: Any, axis: int, places: range) -> Any:

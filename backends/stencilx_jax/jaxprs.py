@@ -8,12 +8,14 @@ from typing import Any
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
 __all__ = [
+    "CALLS",
     "ClosedJaxpr",
     "Jaxpr",
     "JaxprEqn",
     "Literal",
     "alone",
     "as_function",
+    "called",
     "hoisted",
     "inner",
     "parted",
@@ -31,6 +33,15 @@ def alone(within: Jaxpr, eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     given = {var: value for var, value in zip(eqn.invars, values) if not isinstance(var, Literal)}
     jaxpr = within.replace(constvars=[], invars=list(given), outvars=eqn.outvars, eqns=[eqn], effects=eqn.effects)
     return jaxpr_as_fun(ClosedJaxpr(jaxpr, []))(*given.values())
+
+
+CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "checkpoint", "remat", "remat2"})
+"""Primitives that are nothing but a jaxpr of their own."""
+
+
+def called(eqn: JaxprEqn) -> ClosedJaxpr:
+    """The jaxpr of one of them."""
+    return inner(eqn.params["jaxpr" if "jaxpr" in eqn.params else "call_jaxpr"])
 
 
 def inner(jaxpr: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:

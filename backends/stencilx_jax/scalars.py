@@ -25,7 +25,7 @@ import numpy as np
 from jax import lax
 from jax.core import Tracer
 
-from stencilx_jax.jaxprs import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, alone, inner
+from stencilx_jax.jaxprs import CALLS, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, alone, called
 
 PRODUCTS = 1024
 """A matrix product of Cells with up to so many scalar products is written out, a larger one is done on stacks."""
@@ -68,9 +68,8 @@ def evaluate(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
 
 def _step(within: Jaxpr, eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
     name = eqn.primitive.name
-    if name in _CALLS:
-        body = eqn.params["jaxpr" if "jaxpr" in eqn.params else "call_jaxpr"]
-        return evaluate(inner(body), operands)
+    if name in CALLS:
+        return evaluate(called(eqn), operands)
     if any(isinstance(o, Cells) for o in operands):
         rule = _RULES.get(name)
         result = rule(eqn, operands) if rule else None
@@ -80,9 +79,6 @@ def _step(within: Jaxpr, eqn: JaxprEqn, operands: Sequence[Any]) -> list[Any]:
         with jax.ensure_compile_time_eval():  # constant indices stay constant, so that a gather may be a move
             return [np.asarray(result) for result in alone(within, eqn, operands)]
     return alone(within, eqn, [stacked(o) for o in operands])
-
-
-_CALLS = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "remat2"})
 
 
 def _is_constant_index(eqn: JaxprEqn) -> bool:

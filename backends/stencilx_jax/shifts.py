@@ -2,7 +2,7 @@
 
 A read that stays inside the array is a plain slice. One that sticks out where constants lie outside is a slice with
 that constant padded on (XLA fuses it: nothing padded is stored). For other rules a thin strip of cells is put together
-from slices, and for anything larger the field is extended once, axis 0 first, and sliced. The values of rules are
+from slices; for anything larger, and for many reads, the field is extended once and sliced. The values of rules are
 arrays of the field's own rank, as thick as 1 along the rule's axis, which are sliced and extended as the field is.
 """
 
@@ -96,8 +96,7 @@ class Shifts:
             return self._padded(places, counts)
         if math.prod(map(len, cells)) * len(self.plan.reads) <= self.array.size:
             return self._gathered(places)
-        shifted = [range(p.start + g[0], p.stop + g[0], p.step) for p, g in zip(places, self.ghosts)]
-        return sliced(self.extended, shifted)
+        return sliced(self.extended, [moved(p, before) for p, (before, _) in zip(places, self.ghosts)])
 
     def _gathered(self, places: Sequence[range]) -> Any:
         """A thin strip, put together axis by axis from slices: nothing larger is stored.
@@ -161,15 +160,23 @@ class Shifts:
     def _padded(self, places: Sequence[range], counts: Sequence[tuple[int, int]]) -> Any:
         inside = [p[before : len(p) - after] for p, (before, after) in zip(places, counts)]
         array = sliced(self.array, inside)
-        for axis, pair in enumerate(counts):
-            for side, count in enumerate(pair):
-                if count:
-                    rule = self.rules[axis][side]
-                    assert isinstance(rule, Constant)
-                    widths = [(0, 0, 0)] * array.ndim
-                    widths[axis] = (count, 0, 0) if side == 0 else (0, count, 0)
-                    array = lax.pad(array, jnp.asarray(rule.value, array.dtype), widths)
+        for axis, (pair, (low, high)) in enumerate(zip(counts, self.rules)):
+            array = with_constants(array, axis, pair, (getattr(low, "value", None), getattr(high, "value", None)))
         return array
+
+
+def with_constants(array: Any, axis: int, counts: tuple[int, int], values: tuple[Any, Any]) -> Any:
+    """An array with so many constants before and after it along one axis."""
+    for side, (count, value) in enumerate(zip(counts, values)):
+        if count:
+            widths = [(0, 0, 0)] * array.ndim
+            widths[axis] = (count, 0, 0) if side == 0 else (0, count, 0)
+            array = lax.pad(array, jnp.asarray(value, array.dtype), widths)
+    return array
+
+
+def moved(places: range, by: int) -> range:
+    return range(places.start + by, places.stop + by, places.step)
 
 
 def outside(places: range, length: int) -> tuple[int, int]:

@@ -200,9 +200,8 @@ class _Recorder:
             own = self.slot_of[number] if spec.relative else spec.window or ()
             taps.extend((number, offset) for offset in own)
         formula = self._over(closed, abstract, taps, None, reusable)
-        large = any(not s.relative and s.window and len(s.window) >= WORTH_IT for s in self.windows)
-        if large and any(eqn.primitive.name.startswith("reduce_") for eqn in walk(closed.jaxpr)):
-            reductions = _Reductions(self.windows)
+        reductions = _Reductions(self.windows)
+        if reductions.slots and any(eqn.primitive.name.startswith("reduce_") for eqn in walk(closed.jaxpr)):
             boxed = self._over(closed, abstract, taps, reductions, reusable)
             if reductions.used:
                 return replace(formula, boxed=boxed)

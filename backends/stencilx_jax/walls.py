@@ -61,14 +61,14 @@ def _in_cells(plan: Plan, computed: set[int], read: Read) -> Read:
     number, tap = read
     if number not in computed:
         return read
-    return number, tuple(o * d for o, d in zip(tap, plan.fields[number].geometry.dilation))
+    return number, plan.fields[number].geometry.in_cells(tap)
 
 
 def _undilated(f: FieldPlan) -> FieldPlan:
     """The same field with offsets counted in cells: a wall may be at any distance."""
     g = f.geometry
-    lo, hi = (tuple(o * d for o, d in zip(corner, g.dilation)) for corner in (g.window.lo, g.window.hi))
-    return replace(f, geometry=replace(g, window=Window(lo, hi), dilation=(1,) * len(lo)))
+    window = Window(g.in_cells(g.window.lo), g.in_cells(g.window.hi))
+    return replace(f, geometry=replace(g, window=window, dilation=(1,) * len(g.dilation)))
 
 
 @dataclass
